@@ -1,0 +1,11 @@
+module github.com/pawl-go/pawl
+
+go 1.26.0
+
+require (
+	github.com/sashabaranov/go-openai v1.43.0 // indirect
+	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+	github.com/stretchr/testify v1.12.1 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
+)
