@@ -2,6 +2,7 @@ package pawl_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/format"
@@ -123,8 +124,8 @@ func TestDocsNameWhatExists(t *testing.T) {
 		}
 		for _, span := range doc.code {
 			for _, m := range symbol.FindAllStringSubmatch(span.text, -1) {
-				assert.True(t, api.has(m[1], m[2], m[3]), "%s:%d: `%s` names %s, which does not exist: correct it, or leave "+
-					"the package off if it is meant not to exist", doc.file, span.line, span.text, strings.Trim(strings.Join(m[1:], "."), "."))
+				assert.True(t, api.has(m[1], m[2], m[3]), "%s:%d: `%s`: %s does not exist: correct it, or leave the package "+
+					"off if it is meant not to exist", doc.file, span.line, span.text, strings.Trim(strings.Join(m[1:], "."), "."))
 			}
 		}
 	}
@@ -196,6 +197,8 @@ var (
 	linkTarget = regexp.MustCompile(`^ {0,3}\[[^\]]+\]:\s*<?([^\s>]+)`)
 )
 
+var notForReaders = regexp.MustCompile(`^(\..*|bin|testdata|node_modules)$`)
+
 // documents reads every Markdown file that is written for readers: those of the root and of docs, and each README.
 func documents(t *testing.T) []document {
 	t.Helper()
@@ -204,7 +207,7 @@ func documents(t *testing.T) []document {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"bin", "testdata", "node_modules"}, d.Name())):
+		case d.IsDir() && path != "." && notForReaders.MatchString(d.Name()):
 			return filepath.SkipDir
 		case filepath.Ext(path) != ".md":
 			return nil
@@ -414,7 +417,8 @@ func (a *api) has(name, symbol, member string) bool {
 }
 
 // What the type checker says of names that a fragment leaves open, and of what its surroundings would use or give.
-var openInFragment = regexp.MustCompile(`^undefined: \w+$|declared and not used|imported( as \w+)? and not used| is not used$|^too many return values|^missing return$`)
+var openInFragment = regexp.MustCompile(`^undefined: \w+$|declared and not used|imported( as \w+)? and not used| is not used$|` +
+	`^too many return values|^missing return$`)
 
 // checkFragment type-checks a fragment and returns what is wrong with it.
 func (a *api) checkFragment(b goBlock) []error {
@@ -423,17 +427,14 @@ func (a *api) checkFragment(b goBlock) []error {
 	}
 	file, err := a.parseFragment(b)
 	if err != nil {
-		return []error{fmt.Errorf("a fragment is declarations, or statements; with imports it is a complete file and begins with a package clause: %w", err)}
+		return []error{fmt.Errorf("a fragment is all declarations or all statements (package clause: complete file): %w", err)}
 	}
 	var errs []error
 	config := types.Config{
 		Importer: a.importer,
 		Error: func(err error) {
 			var typeErr types.Error
-			if e, ok := err.(types.Error); ok {
-				typeErr = e
-			}
-			if !openInFragment.MatchString(typeErr.Msg) {
+			if !errors.As(err, &typeErr) || !openInFragment.MatchString(typeErr.Msg) {
 				errs = append(errs, err)
 			}
 		},
