@@ -14,7 +14,6 @@
 package retrypolicy
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -90,7 +89,13 @@ func Do[T any](ctx context.Context, l *Loop, fn func(ctx context.Context, attemp
 	}
 	var waited time.Duration
 	for attempt := 1; ; attempt++ {
-		v, err := once(ctx, l, attempt, fn)
+		var v T
+		var err error
+		if l.Timeout > 0 {
+			v, err = timed(ctx, l, attempt, fn)
+		} else {
+			v, err = call(ctx, l, attempt, fn)
+		}
 		if err == nil {
 			return v, nil
 		}
@@ -100,11 +105,8 @@ func Do[T any](ctx context.Context, l *Loop, fn func(ctx context.Context, attemp
 	}
 }
 
-// once makes one attempt.
-func once[T any](ctx context.Context, l *Loop, attempt int, fn func(ctx context.Context, attempt int) (T, error)) (T, error) {
-	if l.Timeout <= 0 {
-		return call(ctx, l, attempt, fn)
-	}
+// timed makes one attempt with a deadline of its own.
+func timed[T any](ctx context.Context, l *Loop, attempt int, fn func(ctx context.Context, attempt int) (T, error)) (T, error) {
 	deadline := time.Now().Add(l.Timeout)
 	if end, ok := ctx.Deadline(); ok && !end.After(deadline) {
 		return call(ctx, l, attempt, fn)
@@ -122,6 +124,6 @@ func once[T any](ctx context.Context, l *Loop, attempt int, fn func(ctx context.
 
 // call runs the caller's code.
 func call[T any](ctx context.Context, l *Loop, attempt int, fn func(ctx context.Context, attempt int) (T, error)) (v T, err error) {
-	defer task.Recover(cmp.Or(l.Whose, "retried call"), &err)
+	defer task.Recover(l.Whose, &err)
 	return fn(ctx, attempt)
 }
