@@ -1,0 +1,77 @@
+package graph
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-go/pawl/retrypolicy"
+)
+
+// Plan is a compiled graph as an executor reads it. Nodes are given by their index in Nodes, End as a negative one. It
+// belongs to the graph and must not be modified.
+type Plan[S, U any] struct {
+	Nodes []PlanNode[S, U]
+	Start []int
+	Joins []PlanJoin
+	// Reduce folds the updates of one super-step, in task order, into *dst. On an error *dst is void.
+	Reduce func(dst *S, writes []Write[U]) error
+	// Clip cuts the capacity of every slice in the state down to its length, so that a holder of the copy can append to
+	// it without touching what others see.
+	Clip func(*S)
+
+	owner *topology
+}
+
+// NodeConfig is what a plan says of a node apart from its functions.
+type NodeConfig struct {
+	Name string
+	Kind Kind
+	// Retry is nil where the executor's default applies.
+	Retry          *retrypolicy.WorkflowNodeRetryPolicy
+	Timeout        time.Duration // 0: none
+	MaxConcurrency int           // 0: no limit
+	MaxSuperSteps  int           // of a subgraph; 0: the executor's
+	Deferred       bool
+	// Edges are the nodes that always follow, Targets those that a Goto may name, Joins the joins that wait for the node
+	// (indexes in Plan.Joins).
+	Edges, Targets, Joins []int
+}
+
+// PlanNode is one node of a plan. It has either a Call or a Sub.
+type PlanNode[S, U any] struct {
+	NodeConfig
+	// Call runs the node on item i of items, which are nil unless the node is fanned out.
+	Call func(ctx context.Context, s S, items Items, i int) (U, Next, error)
+	// Catch runs when the node has failed for good; nil if it has no handler.
+	Catch   func(ctx context.Context, s S, items Items, i int, err error) (U, error)
+	Sub     *Subgraph[S, U]
+	Routers []PlanRouter[S]
+}
+
+// PlanRouter is a router with the targets it may name.
+type PlanRouter[S any] struct {
+	Targets []int
+	Route   func(S) Next
+}
+
+// PlanJoin is a join.
+type PlanJoin struct {
+	Sources []int
+	Target  int
+}
+
+// Plan returns the graph as an executor reads it.
+func (g *Graph[S, U]) Plan() *Plan[S, U] { return &g.plan }
+
+// Index returns the index of a target, negative for End. It is false for a node that is not of this graph.
+func (p *Plan[S, U]) Index(t Target) (int, bool) {
+	switch {
+	case t.ref == nil:
+		return 0, false
+	case t.ref.index == endIndex:
+		return endIndex, true
+	case t.ref.owner != p.owner || t.ref.index >= len(p.Nodes):
+		return 0, false
+	}
+	return t.ref.index, true
+}

@@ -1,0 +1,107 @@
+package superstep
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/pawl-go/pawl/classifier"
+	"github.com/pawl-go/pawl/retrypolicy"
+	"github.com/pawl-go/pawl/task"
+)
+
+// Config is how graphs are run. The zero Config works. It is copied by NewRunner.
+type Config struct {
+	// MaxSuperSteps is how many super-steps a run may take; a subgraph has the same number for itself, unless
+	// graph.MaxSuperSteps gives it another. 0 is 100; negative is refused.
+	MaxSuperSteps int
+	// RunTimeout bounds a whole run. 0 is no bound; negative is refused.
+	RunTimeout time.Duration
+	// MaxConcurrentRuns bounds how many runs of the Runner are under way at once; further ones wait, in order, until
+	// their context ends. 0 is no limit; negative is refused.
+	MaxConcurrentRuns int
+	// MaxConcurrency bounds how many function nodes of one run are called at once, those of subgraphs included. A task
+	// waiting for its next attempt counts. 0 is no limit; negative is refused.
+	MaxConcurrency int
+	// Grace is how long a call whose context has ended is waited for before it is abandoned. 0 is 5 s; negative is
+	// refused.
+	Grace time.Duration
+	// Classifier decides which failures another attempt can help. nil is classifier.Default().
+	Classifier classifier.RunErrorClassifier
+	// Retry is the policy of function nodes that have none of their own. nil is one attempt. NewRunner refuses it where
+	// Compile would have refused it on a node.
+	Retry *retrypolicy.WorkflowNodeRetryPolicy
+	// Logger takes warnings. nil is slog.Default().
+	Logger *slog.Logger
+	// Observers are called with every event of every run, one event of a run at a time, but from several goroutines if
+	// there are several runs. They must not block for long: a run waits for them. A panic in one fails the run.
+	Observers []func(task.Event)
+	// CheckMutation finds nodes that change maps or slice elements of the state they are given, and fails the run with a
+	// *MutationError. It runs tasks one at a time and copies the state for each: for tests.
+	CheckMutation bool
+}
+
+const (
+	defaultMaxSuperSteps = 100
+	defaultGrace         = 5 * time.Second
+)
+
+// validate reports every bad field at once.
+func (c *Config) validate() error {
+	var errs []error
+	bad := func(field string, value any, zero string) {
+		errs = append(errs, fmt.Errorf("pawl: superstep.Config.%s is %v: it must not be negative; 0 is %s", field, value, zero))
+	}
+	if c.MaxSuperSteps < 0 {
+		bad("MaxSuperSteps", c.MaxSuperSteps, "100")
+	}
+	if c.RunTimeout < 0 {
+		bad("RunTimeout", c.RunTimeout, "no bound")
+	}
+	if c.MaxConcurrentRuns < 0 {
+		bad("MaxConcurrentRuns", c.MaxConcurrentRuns, "no limit")
+	}
+	if c.MaxConcurrency < 0 {
+		bad("MaxConcurrency", c.MaxConcurrency, "no limit")
+	}
+	if c.Grace < 0 {
+		bad("Grace", c.Grace, "5s")
+	}
+	for i, o := range c.Observers {
+		if o == nil {
+			errs = append(errs, fmt.Errorf("pawl: superstep.Config.Observers[%d] is nil: remove it", i))
+		}
+	}
+	if c.Retry != nil {
+		if err := c.Retry.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("pawl: superstep.Config.Retry: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// withDefaults fills in what zero means.
+func (c Config) withDefaults() Config {
+	if c.MaxSuperSteps == 0 {
+		c.MaxSuperSteps = defaultMaxSuperSteps
+	}
+	if c.Grace == 0 {
+		c.Grace = defaultGrace
+	}
+	if c.Retry == nil {
+		p := retrypolicy.New()
+		c.Retry = &p
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Classifier == nil {
+		c.Classifier = classifier.Default()
+	}
+	c.Classifier = classifier.Guard(c.Classifier, c.Logger)
+	if c.CheckMutation {
+		c.MaxConcurrency = 1 // one at a time, or the culprit could not be named
+	}
+	return c
+}

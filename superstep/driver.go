@@ -1,0 +1,74 @@
+package superstep
+
+import (
+	"context"
+
+	"github.com/pawl-go/pawl/task"
+)
+
+// driver runs one graph, the run's own or a subgraph, by driving its machine.
+type driver[S, U any] struct {
+	run  *run
+	prog *program[S, U]
+	m    *Machine[S, U]
+	// path and scope place a subgraph in its run; both are empty for the run's own graph.
+	path, scope string
+}
+
+// drive runs super-steps until nothing is active. It makes its calls on the calling goroutine where a super-step has one
+// task, and returns early, with an error that nobody reads, if s is lost.
+func (d *driver[S, U]) drive(ctx context.Context, s *strand) error {
+	for !d.m.Done() {
+		if err := d.superStep(ctx, s); err != nil || s.lost() {
+			return err
+		}
+	}
+	// What ends the run after its last task still ends it; the state has all of it.
+	if ctx.Err() != nil {
+		return d.run.ended(ctx)
+	}
+	if d.run.events != nil {
+		d.reportJoins()
+	}
+	return nil
+}
+
+func (d *driver[S, U]) superStep(ctx context.Context, s *strand) error {
+	if err := d.m.LimitError(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return d.run.ended(ctx)
+	}
+	if d.scope == "" && d.run.stopped() { // a subgraph is part of its super-step, which may finish
+		return d.run.stoppedError()
+	}
+	header := task.Header{Node: d.path, SuperStep: d.m.SuperStep()}
+	if d.run.events != nil {
+		d.run.emit(&task.SuperStepStarted{Tasks: len(d.m.Tasks())}, header)
+	}
+	var err error
+	if len(d.m.Tasks()) == 1 {
+		err = d.runTask(ctx, s, 0)
+	} else {
+		err = d.runTasks(ctx)
+	}
+	if err != nil || s.lost() {
+		return err
+	}
+	if err := d.m.Advance(); err != nil {
+		return err
+	}
+	if d.run.events != nil {
+		d.run.emit(&task.SuperStepCompleted{}, header)
+	}
+	return nil
+}
+
+func (d *driver[S, U]) reportJoins() {
+	for _, u := range d.m.Unfired() {
+		if u.Join {
+			d.run.emit(&task.JoinUnfired{Unfired: u}, task.Header{Node: d.path})
+		}
+	}
+}

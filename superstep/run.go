@@ -1,0 +1,204 @@
+package superstep
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-go/pawl/classifier"
+	"github.com/pawl-go/pawl/task"
+)
+
+// run is what a run and its subgraphs share.
+type run struct {
+	id     string
+	cfg    *Config
+	events *events       // nil if nobody listens
+	slots  chan struct{} // one for each function node being called; nil if there is no limit
+	cancel context.CancelCauseFunc
+	stop   <-chan struct{}
+
+	mu        sync.Mutex
+	usage     task.Usage
+	fatal     error // a panic of an observer, which fails the run whatever its tasks do
+	abandoned int
+	// stuck counts the abandoned calls of the Runner that have not come back.
+	stuck *atomic.Int64
+}
+
+// ended is the error of a run whose context has ended.
+func (r *run) ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	switch c := cause.(type) { //nolint:errorlint // only the cause itself counts: what it wraps belongs to somebody else
+	case *CancelledError:
+		if c.RunID == r.id {
+			return c
+		}
+	case *RunTimeoutError:
+		return c
+	}
+	e := &CancelledError{RunID: r.id, Reason: "the context given to it ended: " + ctx.Err().Error(), kind: ctx.Err()}
+	if cause != ctx.Err() {
+		e.Cause = cause
+	}
+	return e
+}
+
+// cancelled is a cause of our own making.
+func (r *run) cancelled(reason string) *CancelledError {
+	return &CancelledError{RunID: r.id, Reason: reason, kind: context.Canceled}
+}
+
+func (r *run) stoppedError() *CancelledError {
+	e := r.cancelled("the runner was stopped")
+	e.also = ErrStopped
+	return e
+}
+
+func (r *run) stopped() bool {
+	select {
+	case <-r.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// acquire takes one of the slots of MaxConcurrency.
+func (r *run) acquire(ctx context.Context) bool {
+	if r.slots == nil {
+		return true
+	}
+	select {
+	case r.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r *run) release() {
+	if r.slots != nil {
+		<-r.slots
+	}
+}
+
+// fail ends the run for a reason that is no task's.
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	if r.fatal == nil {
+		r.fatal = err
+	}
+	r.mu.Unlock()
+	r.cancel(r.cancelled("an observer panicked"))
+}
+
+// abandon counts a call that is left behind and says so.
+func (r *run) abandon(h task.Header) {
+	r.stuck.Add(1)
+	r.mu.Lock()
+	r.abandoned++
+	r.mu.Unlock()
+	r.emit(&task.TaskAbandoned{}, h)
+}
+
+// abandonStrand leaves behind a goroutine that ignores the end of ctx, and ends its open tasks for it. It is false if the
+// goroutine is in our own code, and so ends by itself.
+func (r *run) abandonStrand(ctx context.Context, s *strand) bool {
+	if !s.abandon() {
+		return false
+	}
+	r.abandon(s.at().header())
+	r.closeTasks(s, r.ended(ctx))
+	return true
+}
+
+// goexit is the failure of a task that ended its goroutine with runtime.Goexit.
+func (r *run) goexit(s *strand) error {
+	at := s.at()
+	cause := &task.PanicError{Whose: fmt.Sprintf("node %q", at.node), Value: task.ErrGoexit}
+	err := &NodeError{Node: at.node, SuperStep: at.step, Task: at.index, Attempts: at.attempt, Class: r.classify(cause), Err: cause}
+	r.closeTasks(s, err)
+	return err
+}
+
+// closeTasks ends the open tasks of a goroutine that cannot do so itself, the innermost first.
+func (r *run) closeTasks(s *strand, err error) {
+	f := r.failure(err)
+	r.emit(&task.AttemptFailed{Failure: f, Final: true, Reason: "the call did not return"}, s.at().header())
+	r.emit(&task.AttemptDiscarded{}, s.at().header())
+	for len(s.open) > 0 {
+		r.emit(&task.TaskFailed{Failure: f}, s.at().header())
+		s.open = s.open[:len(s.open)-1]
+	}
+}
+
+func (r *run) addUsage(u task.Usage) {
+	r.mu.Lock()
+	r.usage = r.usage.Plus(u)
+	r.mu.Unlock()
+}
+
+// emit sends an event that does not come from user code. Callers on a hot path check r.events first.
+func (r *run) emit(ev task.Event, h task.Header) {
+	if r.events != nil {
+		r.events.send(r, ev, h, nil)
+	}
+}
+
+func (r *run) failure(err error) task.Failure { return failure(err, r.classify(err)) }
+
+func failure(err error, class classifier.RunErrorClass) task.Failure {
+	return task.Failure{Class: string(class), Text: err.Error(), Err: err}
+}
+
+func (r *run) classify(err error) classifier.RunErrorClass {
+	return r.cfg.Classifier.Classify(err).Class
+}
+
+// events hands the events of one run, one at a time, to the observers and the stream's consumer.
+type events struct {
+	mu        sync.Mutex
+	observers []func(task.Event)
+	stream    chan<- task.Event // nil unless there is a consumer
+	left      <-chan struct{}   // closed when the consumer has left
+	closed    bool
+}
+
+// send delivers one event and returns when everybody has taken it. An event of user code comes with its attempt, and is
+// dropped once the attempt is over.
+func (e *events) send(r *run, ev task.Event, h task.Header, from *attempt) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || (from != nil && from.isOver()) {
+		return
+	}
+	h.RunID, h.Time = r.id, time.Now()
+	task.Stamp(ev, h)
+	for _, o := range e.observers {
+		if err := observe(o, ev); err != nil {
+			r.fail(err)
+		}
+	}
+	if e.stream != nil {
+		select {
+		case e.stream <- ev:
+		case <-e.left:
+		}
+	}
+}
+
+func observe(o func(task.Event), ev task.Event) (err error) {
+	defer task.Recover("observer", &err)
+	o(ev)
+	return nil
+}
+
+// close drops whatever is still sent.
+func (e *events) close() {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+}

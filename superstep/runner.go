@@ -1,0 +1,277 @@
+package superstep
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-go/pawl/graph"
+	"github.com/pawl-go/pawl/task"
+)
+
+// Runner runs a graph in this process. It is safe for concurrent use, and starts no goroutine of its own.
+type Runner[S, U any] struct {
+	g     *graph.Graph[S, U]
+	cfg   Config
+	prog  *program[S, U]
+	runs  chan struct{} // one for each run under way; nil if there is no limit
+	stuck atomic.Int64
+
+	mu      sync.Mutex
+	stopped bool
+	stop    chan struct{} // closed by Stop
+	active  sync.WaitGroup
+}
+
+// NewRunner returns a runner for a graph. It reports every bad field of cfg at once, and logs what is legal but seldom
+// meant.
+func NewRunner[S, U any](g *graph.Graph[S, U], cfg Config) (*Runner[S, U], error) {
+	if g == nil {
+		return nil, errors.New("pawl: superstep.NewRunner: the graph is nil: pass what Compile returned, and check its error")
+	}
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	r := &Runner[S, U]{g: g, cfg: cfg.withDefaults(), stop: make(chan struct{})}
+	var err error
+	if r.prog, err = newProgram(g.Plan(), r.cfg.MaxSuperSteps, &r.cfg); err != nil {
+		return nil, err
+	}
+	if n := r.cfg.MaxConcurrentRuns; n > 0 {
+		r.runs = make(chan struct{}, n)
+	}
+	for _, w := range append(g.Warnings(), r.cfg.Retry.Warnings()...) {
+		r.cfg.Logger.Warn("pawl: "+w, "graph", g.Name())
+	}
+	return r, nil
+}
+
+// Result is what a run has come to.
+type Result[S any] struct {
+	// State is the state after the last super-step that was accepted: the final one if the run succeeded.
+	State S
+	RunID string
+	// SuperSteps is how many super-steps are part of the state.
+	SuperSteps int
+	// Usage is what the run's model calls used, those of failed attempts included.
+	Usage task.Usage
+	// Unfired lists the joins that never fired and the nodes that were never reached, if the run succeeded.
+	Unfired []task.Unfired
+	// Abandoned is how many calls of the run ignored the end of their context and were left behind.
+	Abandoned int
+}
+
+// RunOption sets something of one run.
+type RunOption func(*runOptions)
+
+type runOptions struct {
+	id    string
+	hasID bool
+}
+
+// RunID names the run; without it a run gets a random name. It is any non-empty string, and only ever data.
+func RunID(id string) RunOption {
+	return func(o *runOptions) { o.id, o.hasID = id, true }
+}
+
+// Run runs the graph from in until nothing is active, and returns the final state. On an error the result is not nil and
+// holds the state after the last super-step that was accepted. The error is one of
+//
+//   - *NodeError: a node failed for good
+//   - *RouteError, *ReduceError, or a router's *task.PanicError: routing or merging failed
+//   - *MaxSuperStepsError, *RunTimeoutError: a limit was reached
+//   - *CancelledError: ctx ended, or Stop was called
+//   - *task.PanicError of an observer
+//
+// No goroutine outlives Run, except calls that ignored the end of their context for longer than Grace.
+func (r *Runner[S, U]) Run(ctx context.Context, in S, opts ...RunOption) (*Result[S], error) {
+	var e *events
+	if len(r.cfg.Observers) > 0 {
+		e = &events{observers: r.cfg.Observers}
+	}
+	return r.execute(ctx, in, opts, e)
+}
+
+// Abandoned is how many calls have been abandoned and have not come back yet.
+func (r *Runner[S, U]) Abandoned() int { return int(r.stuck.Load()) }
+
+// Stop drains the runner: no further run and no further super-step starts. The super-steps under way may finish within
+// Grace, then they are cancelled. A run in its last super-step simply completes; the others return an error that is
+// ErrStopped. Stop returns when no run is left, or with ctx's error. It may be called at any time, and again.
+func (r *Runner[S, U]) Stop(ctx context.Context) error {
+	r.mu.Lock()
+	if !r.stopped {
+		r.stopped = true
+		close(r.stop)
+	}
+	r.mu.Unlock()
+	idle := make(chan struct{})
+	go func() {
+		r.active.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("pawl: runs are still under way: %w", ctx.Err())
+	}
+}
+
+// admit waits for a place among the MaxConcurrentRuns.
+func (r *Runner[S, U]) admit(ctx context.Context, x *run) error {
+	r.mu.Lock()
+	if r.stopped {
+		r.mu.Unlock()
+		return x.stoppedError()
+	}
+	r.active.Add(1)
+	r.mu.Unlock()
+	if r.runs == nil {
+		return nil
+	}
+	var err error
+	select {
+	case r.runs <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		err = x.ended(ctx)
+	case <-r.stop:
+		err = x.stoppedError()
+	}
+	r.active.Done()
+	return err
+}
+
+func (r *Runner[S, U]) dismiss() {
+	if r.runs != nil {
+		<-r.runs
+	}
+	r.active.Done()
+}
+
+// execute runs the graph. A goroutine of its own drives it and calls the nodes; this one waits, so that it can walk away
+// from a node that ignores the end of its context.
+func (r *Runner[S, U]) execute(ctx context.Context, in S, opts []RunOption, e *events) (*Result[S], error) {
+	var o runOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.hasID && o.id == "" {
+		return &Result[S]{State: in}, errors.New("pawl: superstep.RunID: the id is empty: pass a name, or no RunID for a random one")
+	}
+	if !o.hasID {
+		o.id = rand.Text()
+	}
+	x := &run{id: o.id, cfg: &r.cfg, events: e, stop: r.stop, stuck: &r.stuck}
+	if err := r.admit(ctx, x); err != nil {
+		return &Result[S]{State: in, RunID: x.id}, err
+	}
+	defer r.dismiss()
+	if n := r.cfg.MaxConcurrency; n > 0 {
+		x.slots = make(chan struct{}, n)
+	}
+	if r.cfg.RunTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, r.cfg.RunTimeout, &RunTimeoutError{After: r.cfg.RunTimeout})
+		defer cancel()
+	}
+	ctx, x.cancel = context.WithCancelCause(ctx)
+	defer x.cancel(nil)
+	x.emit(&task.RunStarted{Graph: r.g.Name(), Fingerprint: r.g.Fingerprint()}, task.Header{})
+	d := &driver[S, U]{run: x, prog: r.prog, m: newMachine(r.prog.plan, in, r.prog.limit)}
+	err := r.await(ctx, d)
+	return d.finish(err)
+}
+
+// await drives the run on another goroutine until it ends or that goroutine has to be abandoned.
+func (r *Runner[S, U]) await(ctx context.Context, d *driver[S, U]) error {
+	t := &trunk[S, U]{d: d, done: make(chan error, 1)}
+	go t.work(ctx)
+	grace := time.Duration(-1)
+	select {
+	case err := <-t.done:
+		return err
+	case <-ctx.Done():
+	case <-r.stop:
+		grace = r.cfg.Grace
+	}
+	if grace >= 0 { // let the super-step finish, then cancel it
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case err := <-t.done:
+			return err
+		case <-ctx.Done():
+		case <-timer.C:
+			d.run.cancel(d.run.stoppedError())
+		}
+	}
+	timer := time.NewTimer(r.cfg.Grace)
+	defer timer.Stop()
+	select {
+	case err := <-t.done:
+		return err
+	case <-timer.C:
+	}
+	if d.run.abandonStrand(ctx, &t.strand) {
+		return d.run.ended(ctx)
+	}
+	return <-t.done
+}
+
+// trunk is the goroutine that drives a run.
+type trunk[S, U any] struct {
+	strand
+	d    *driver[S, U]
+	done chan error
+}
+
+func (t *trunk[S, U]) work(ctx context.Context) {
+	defer func() {
+		switch {
+		case t.lost():
+			t.d.run.stuck.Add(-1)
+		case len(t.open) > 0: // a task has ended the goroutine under us
+			t.done <- t.d.run.goexit(&t.strand)
+		}
+	}()
+	err := t.d.drive(ctx, &t.strand)
+	if !t.lost() {
+		t.done <- err
+	}
+}
+
+// finish makes the result and reports the end of the run.
+func (d *driver[S, U]) finish(err error) (*Result[S], error) {
+	x := d.run
+	x.mu.Lock()
+	if x.fatal != nil {
+		err = x.fatal
+	}
+	res := &Result[S]{State: d.m.State(), RunID: x.id, SuperSteps: d.m.Accepted(), Usage: x.usage, Abandoned: x.abandoned}
+	x.mu.Unlock()
+	if err == nil {
+		res.Unfired = d.m.Unfired()
+	}
+	if x.events != nil {
+		x.emit(lastEvent(x, res, err), task.Header{})
+		x.events.close()
+	}
+	return res, err
+}
+
+func lastEvent[S any](x *run, res *Result[S], err error) task.Event {
+	var cancelled *CancelledError
+	switch {
+	case err == nil:
+		return &task.RunCompleted[S]{State: res.State, SuperSteps: res.SuperSteps, Usage: res.Usage, Unfired: res.Unfired}
+	case errors.As(err, &cancelled) && x.fatal == nil:
+		return &task.RunCancelled{Failure: x.failure(err)}
+	}
+	return &task.RunFailed{Failure: x.failure(err)}
+}

@@ -1,0 +1,60 @@
+package superstep
+
+import (
+	"sync/atomic"
+
+	"github.com/pawl-go/pawl/task"
+)
+
+// strand is a goroutine that calls user code on behalf of a run. It settles one question between that goroutine and
+// whoever waits for it: a call that ignores the end of its context is abandoned, and the goroutine, should it ever come
+// back, must find that out before it touches anything of the run.
+type strand struct {
+	state atomic.Int32
+	// open are the tasks the goroutine is at, a subgraph's inside its parent's. Only the goroutine itself uses it, or
+	// whoever finishes for it: after it was abandoned, or when a task has ended it with runtime.Goexit.
+	open []openTask
+}
+
+// openTask is a task that has started and not ended.
+type openTask struct {
+	node                 string
+	step, index, attempt int
+}
+
+func (o *openTask) header() task.Header {
+	return task.Header{Node: o.node, SuperStep: o.step, Index: o.index, Attempt: o.attempt}
+}
+
+// at is the innermost open task.
+func (s *strand) at() *openTask { return &s.open[len(s.open)-1] }
+
+const (
+	strandIdle      = iota // in our own code
+	strandCalling          // in user code
+	strandAbandoned        // left behind in user code
+	strandStopped          // told to make no more calls
+)
+
+// enter is called before user code. It is false if the strand has been told to stop.
+func (s *strand) enter() bool { return s.state.CompareAndSwap(strandIdle, strandCalling) }
+
+// leave is called when user code returns. It is false if the strand was abandoned meanwhile: then its goroutine must end
+// without touching the run.
+func (s *strand) leave() bool { return s.state.CompareAndSwap(strandCalling, strandIdle) }
+
+// lost reports whether the strand has been abandoned.
+func (s *strand) lost() bool { return s.state.Load() == strandAbandoned }
+
+// abandon gives the strand up. It is true if the strand was in user code; if it was not, it makes no further call and
+// ends by itself.
+func (s *strand) abandon() bool {
+	for {
+		if s.state.CompareAndSwap(strandCalling, strandAbandoned) {
+			return true
+		}
+		if s.state.CompareAndSwap(strandIdle, strandStopped) || s.state.Load() >= strandAbandoned {
+			return false
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package superstep
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/pawl-go/pawl/task"
+)
+
+// Stream runs the graph as Run does and yields its events while it runs. The last thing it yields is a
+// *task.RunCompleted[S], or an error, alone: the one that Run would have returned. A slow consumer slows the run; nothing
+// is dropped or reordered. Leaving the loop cancels the run and waits for its tasks.
+//
+// The sequence is for one use: each range over it is a run of its own.
+func (r *Runner[S, U]) Stream(ctx context.Context, in S, opts ...RunOption) iter.Seq2[task.Event, error] {
+	return func(yield func(task.Event, error) bool) {
+		var (
+			stream     = make(chan task.Event)
+			left       = make(chan struct{})
+			done       = make(chan error, 1)
+			ctx, leave = context.WithCancelCause(ctx)
+		)
+		defer leave(nil)
+		go func() {
+			_, err := r.execute(ctx, in, opts, &events{observers: r.cfg.Observers, stream: stream, left: left})
+			done <- err
+		}()
+		defer func() { // also if the loop's body panics
+			close(left)
+			leave(errors.New("the consumer left the stream"))
+			<-done
+		}()
+		for {
+			select {
+			case ev := <-stream:
+				if !yield(ev, nil) {
+					return
+				}
+			case err := <-done:
+				done <- err
+				if err != nil {
+					yield(nil, err)
+				}
+				return
+			}
+		}
+	}
+}
