@@ -58,19 +58,15 @@ type writer struct {
 	// exclusive writers of two tasks conflict.
 	exclusive bool
 	merge     func(dst, v reflect.Value)
-	// union merges all updates at once and is used in place of merge.
-	union func(dst reflect.Value, values *values) (conflict [2]int, ok bool)
+	// union merges all values of a super-step at once and is used in place of merge.
+	union func(dst reflect.Value, values []taskValue) (conflict [2]int, ok bool)
 }
 
-// values are the values of one field of U in the updates of a super-step.
-type values struct {
-	n      int
-	update func(int) reflect.Value
-	w      *writer
+// taskValue is what one task sets.
+type taskValue struct {
+	task int
+	reflect.Value
 }
-
-// at returns the i-th task's value; false if it set none.
-func (v *values) at(i int) (reflect.Value, bool) { return v.w.value(v.update(i)) }
 
 // value returns what an update sets; false if it sets nothing.
 func (w *writer) value(update reflect.Value) (reflect.Value, bool) {
@@ -100,7 +96,13 @@ func (c *column) apply(dst reflect.Value, n int, update func(int) reflect.Value)
 		for k := range group {
 			w := &group[k]
 			if w.union != nil {
-				if pair, ok := w.union(dst, &values{n: n, update: update, w: w}); !ok {
+				var values []taskValue
+				for i := range n {
+					if v, set := w.value(update(i)); set {
+						values = append(values, taskValue{i, v})
+					}
+				}
+				if pair, ok := w.union(dst, values); !ok {
 					return pair[0], pair[1], false
 				}
 				continue

@@ -86,13 +86,9 @@ func strictlyComparable(t reflect.Type) bool {
 	return t.Comparable()
 }
 
-func uniteSlices(dst reflect.Value, vals *values) (conflict [2]int, ok bool) {
+func uniteSlices(dst reflect.Value, values []taskValue) (conflict [2]int, ok bool) {
 	var seen map[any]bool
-	for i := range vals.n {
-		v, set := vals.at(i)
-		if !set {
-			continue
-		}
+	for _, v := range values {
 		if dst.IsNil() {
 			dst.Set(reflect.MakeSlice(dst.Type(), 0, v.Len())) // set to an empty slice is set
 		}
@@ -116,29 +112,22 @@ func uniteSlices(dst reflect.Value, vals *values) (conflict [2]int, ok bool) {
 }
 
 // uniteMaps puts new and changed keys into a copy, since tasks may still read the map that is there.
-func uniteMaps(dst reflect.Value, vals *values) (conflict [2]int, ok bool) {
-	var fresh reflect.Value
-	var owner map[any]int // by key, the task that wrote it
-	for i := range vals.n {
-		v, set := vals.at(i)
-		if !set {
-			continue
-		}
-		if !fresh.IsValid() {
-			fresh, owner = cloneMap(dst), map[any]int{}
-		}
+func uniteMaps(dst reflect.Value, values []taskValue) (conflict [2]int, ok bool) {
+	if len(values) == 0 {
+		return conflict, true
+	}
+	fresh, owner := cloneMap(dst), map[any]int{} // owner: by key, the task that wrote it
+	for _, v := range values {
 		for iter := v.MapRange(); iter.Next(); {
 			key := iter.Key().Interface()
 			if by, taken := owner[key]; taken && !reflect.DeepEqual(fresh.MapIndex(iter.Key()).Interface(), iter.Value().Interface()) {
-				return [2]int{by, i}, false
+				return [2]int{by, v.task}, false
 			}
-			owner[key] = i
+			owner[key] = v.task
 			fresh.SetMapIndex(iter.Key(), iter.Value())
 		}
 	}
-	if fresh.IsValid() {
-		dst.Set(fresh)
-	}
+	dst.Set(fresh)
 	return conflict, true
 }
 

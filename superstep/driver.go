@@ -13,6 +13,7 @@ type driver[S, U any] struct {
 	m    *Machine[S, U]
 	// path and scope place a subgraph in its run; both are empty for the run's own graph.
 	path, scope string
+	call        call[S, U] // for super-steps of one task
 }
 
 // drive runs super-steps until nothing is active. It makes its calls on the calling goroutine where a super-step has one
@@ -49,7 +50,7 @@ func (d *driver[S, U]) superStep(ctx context.Context, s *strand) error {
 	}
 	var err error
 	if len(d.m.Tasks()) == 1 {
-		err = d.runTask(ctx, s, 0)
+		err = d.runTask(ctx, &d.call, s, 0)
 	} else {
 		err = d.runTasks(ctx)
 	}

@@ -13,8 +13,8 @@ import (
 
 // runTask runs the i-th task to its end, whatever attempts that takes, and completes it in the machine. The error is a
 // failure for good, or the end of ctx. If s is lost on the way, it touches nothing more and the result means nothing.
-func (d *driver[S, U]) runTask(ctx context.Context, s *strand, i int) error {
-	c := call[S, U]{d: d, s: s, t: d.m.Tasks()[i]}
+func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i int) error {
+	*c = call[S, U]{d: d, s: s, t: d.m.Tasks()[i]}
 	c.node, c.prog = &d.prog.plan.Nodes[c.t.Node], &d.prog.nodes[c.t.Node]
 	s.open = append(s.open, openTask{node: d.pathOf(c.node.Name), step: d.m.SuperStep(), index: c.t.Index})
 	if d.run.events != nil {
@@ -59,7 +59,7 @@ func (d *driver[S, U]) pathOf(name string) string {
 	return d.path + "/" + name
 }
 
-// call is what running one task needs at hand.
+// call is what running one task needs at hand. A goroutine keeps one for all its tasks, so that a task allocates none.
 type call[S, U any] struct {
 	d    *driver[S, U]
 	s    *strand
@@ -133,13 +133,20 @@ func (c *call[S, U]) newAttempt(ctx context.Context, s *strand) *attempt {
 // invoke calls the node's function.
 func (c *call[S, U]) invoke(a *attempt, s S) (u U, next graph.Next, err error) {
 	if c.d.run.cfg.CheckMutation {
-		before := takePicture(&s)
-		defer func() {
-			if path := before.difference(takePicture(&s)); path != "" {
-				err = &MutationError{Node: a.at.node, Path: path}
-			}
-		}()
+		return c.invokeChecked(a, s)
 	}
+	defer task.Recover(c.prog.whose, &err)
+	return c.node.Call(a, s, c.t.Items, c.t.Item)
+}
+
+// invokeChecked is invoke with CheckMutation.
+func (c *call[S, U]) invokeChecked(a *attempt, s S) (u U, next graph.Next, err error) {
+	before := takePicture(&s)
+	defer func() {
+		if path := before.difference(takePicture(&s)); path != "" {
+			err = &MutationError{Node: a.at.node, Path: path}
+		}
+	}()
 	defer task.Recover(c.prog.whose, &err)
 	return c.node.Call(a, s, c.t.Items, c.t.Item)
 }
@@ -152,23 +159,23 @@ func (c *call[S, U]) detached(a *attempt) (U, error) {
 		err  error
 	}
 	var (
+		left  = *c // the call may still use it when c has gone on to the next task
 		state = c.d.m.State()
 		came  = make(chan outcome, 1)
 		s     = &strand{}
-		stuck = c.d.run.stuck
 	)
 	a.strand = s
 	s.enter()
 	go func() {
-		out := outcome{err: &task.PanicError{Whose: c.prog.whose, Value: task.ErrGoexit}}
+		out := outcome{err: &task.PanicError{Whose: left.prog.whose, Value: task.ErrGoexit}}
 		defer func() {
 			if s.leave() {
 				came <- out
 			} else {
-				stuck.Add(-1)
+				left.d.run.stuck.Add(-1)
 			}
 		}()
-		out.u, out.next, out.err = c.invoke(a, state)
+		out.u, out.next, out.err = left.invoke(a, state)
 	}()
 	take := func(out outcome) (U, error) {
 		a.over.Store(true)

@@ -85,6 +85,7 @@ type worker[S, U any] struct {
 	strand
 	g    *group[S, U]
 	lane *lane
+	call call[S, U]
 }
 
 func (g *group[S, U]) spawn(l *lane) {
@@ -115,7 +116,7 @@ func (w *worker[S, U]) work() {
 		if i+1 < w.lane.end && w.lane.mayGrow() {
 			w.g.spawn(w.lane)
 		}
-		err := w.g.d.runTask(w.g.ctx, &w.strand, int(i))
+		err := w.g.d.runTask(w.g.ctx, &w.call, &w.strand, int(i))
 		if w.lost() {
 			return
 		}
