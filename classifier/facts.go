@@ -13,6 +13,9 @@ const maxBody = 64 << 10
 // maxText is how much of an API's message is read.
 const maxText = 16 << 10
 
+// maxObjects is how many objects of an array are read: Google sends one.
+const maxObjects = 8
+
 // facts are what an API's error object says, in lower case.
 type facts struct {
 	codes  []string // its code, type, status name and inner code
@@ -81,7 +84,7 @@ func bodyFacts(body []byte) facts {
 		}
 	}
 	var f facts
-	for _, o := range list {
+	for _, o := range list[:min(len(list), maxObjects)] {
 		var inner errorObject
 		if json.Unmarshal(o.Error, &inner) == nil {
 			f = f.plus(inner.facts())

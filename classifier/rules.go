@@ -3,7 +3,6 @@ package classifier
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -195,9 +194,11 @@ func apiClass(e *openai.APIError) RunErrorClass {
 // lost, or a body that go-openai could not read.
 func requestClass(e *openai.RequestError) RunErrorClass {
 	f := bodyFacts(e.Body)
-	var inner *openai.APIError
-	if errors.As(e.Err, &inner) && inner != nil {
-		f = f.plus(factsOf(inner))
+	for inner := range Tree(e.Err) {
+		if api, is := inner.(*openai.APIError); is {
+			f = f.plus(factsOf(api))
+			break
+		}
 	}
 	return f.class(statusOf(e))
 }

@@ -2,7 +2,6 @@ package retrypolicy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -13,6 +12,9 @@ import (
 
 // next decides what follows a failed attempt. It returns nil after the wait for another attempt, else the loop's error.
 func (l *Loop) next(ctx context.Context, attempt int, err error, waited *time.Duration) error {
+	if p, is := err.(*task.PanicError); is && p.Whose == "" {
+		p.Whose = "retried call"
+	}
 	a := l.assess(ctx, attempt, err)
 	if perr := l.observe(ctx, a); perr != nil {
 		a = broken(a, perr)
@@ -124,10 +126,13 @@ func (l *Loop) observe(ctx context.Context, a Attempt) (perr error) {
 	return nil
 }
 
-// broken is an attempt behind which the user's code panicked: it is the last one.
+// broken is an attempt behind which the user's code panicked: it is the last one. The end of the run stays its end.
 func broken(a Attempt, perr error) Attempt {
 	a.Err = fmt.Errorf("%w, after: %w", perr, a.Err)
-	a.Class, a.Reason, a.Status, a.Final = classifier.Panic, ReasonUnretryable, 0, true
+	a.Final = true
+	if a.Reason != ReasonRunEnded {
+		a.Class, a.Reason, a.Status = classifier.Panic, ReasonUnretryable, 0
+	}
 	return a
 }
 
@@ -157,14 +162,26 @@ func (l *Loop) notStarted(ctx context.Context) error {
 // unretryable looks at the whole tree: errors.As would stop at the first error that has the method.
 func unretryable(err error) bool {
 	for e := range classifier.Tree(err) {
-		if u, is := e.(Unretryable); is && u.Unretryable() {
+		if u, is := e.(Unretryable); is && saysNo(u) {
 			return true
 		}
 	}
 	return false
 }
 
+// saysNo asks an error that somebody else wrote. One that panics has nothing to say.
+func saysNo(u Unretryable) (no bool) {
+	var perr error
+	defer task.Recover("error", &perr)
+	return u.Unretryable()
+}
+
+// isPanic walks the tree itself: errors.As never returns from a cycle.
 func isPanic(err error) bool {
-	var p *task.PanicError
-	return errors.As(err, &p)
+	for e := range classifier.Tree(err) {
+		if _, is := e.(*task.PanicError); is {
+			return true
+		}
+	}
+	return false
 }

@@ -54,13 +54,15 @@ type AttemptsError struct {
 	Reason Reason
 	// Status is the permanent HTTP status where that is the reason, else 0.
 	Status int
-	// Err is what the last attempt returned, or the context's error if there was none.
+	// Err is what the last attempt returned, or the context's error if there was none. If Retryable, Rand or Observe
+	// panicked, it wraps the *task.PanicError first.
 	Err error
 
 	ended error // the context's error if the run ended
 }
 
-// Error says how many attempts were made, the class, why it stopped, and the last error's text without response bodies.
+// Error says how many attempts were made, the class, why it stopped, and the error's text without response bodies. If
+// the run has ended, that is the context's error: whoever looks for a status in texts must not find one.
 func (e *AttemptsError) Error() string {
 	var b strings.Builder
 	plural := "s"
@@ -72,11 +74,11 @@ func (e *AttemptsError) Error() string {
 		fmt.Fprintf(&b, " %d", e.Status)
 	}
 	if e.Hint > 0 && e.Reason != ReasonRunEnded {
-		fmt.Fprintf(&b, " (server asks for %v)", e.Hint)
+		fmt.Fprintf(&b, " (the server asks for %v)", e.Hint)
 	}
-	if e.Err != nil {
+	if cause := e.Unwrap(); cause != nil {
 		b.WriteString(": ")
-		b.WriteString(classifier.Message(e.Err))
+		b.WriteString(classifier.Message(cause))
 	}
 	return b.String()
 }
@@ -107,13 +109,9 @@ type TimeoutError struct {
 	Err error
 }
 
-// Error names the time, and what the attempt returned.
+// Error names the time. It leaves out Err, in whose text a status could be found.
 func (e *TimeoutError) Error() string {
-	text := fmt.Sprintf("pawl: attempt timed out after %v", e.After)
-	if e.Err != nil {
-		text += ": " + classifier.Message(e.Err)
-	}
-	return text
+	return fmt.Sprintf("pawl: attempt timed out after %v", e.After)
 }
 
 // Unwrap returns context.DeadlineExceeded.
