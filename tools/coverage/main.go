@@ -69,15 +69,33 @@ func judge(out *strings.Builder, root string, floor float64, folder string, bloc
 	}
 	percent := 100 * float64(covered) / float64(total)
 	fmt.Fprintf(out, "%s: %.1f %% of %d statements (floor %g %%)\n", folder, percent, total, floor)
-	for _, b := range blocks {
-		if !b.covered {
-			fmt.Fprintf(out, "\tnot covered: %s:%d-%d: %s\n", b.file, b.from, b.to, source(root, b))
-		}
+	for _, b := range gaps(blocks) {
+		fmt.Fprintf(out, "\tnot covered: %s:%d-%d (%d): %s\n", b.file, b.from, b.to, b.statements, source(root, b))
 	}
 	if percent < floor {
 		return fmt.Errorf("%s: %.1f %% of statements are covered: %w of %g %%", folder, percent, errBelow, floor)
 	}
 	return nil
+}
+
+// gaps returns the blocks that are not covered. Those with nothing covered between them are one.
+func gaps(blocks []block) []block {
+	var merged []block
+	open := false // whether the last one can grow
+	for _, b := range blocks {
+		last := len(merged) - 1
+		switch {
+		case b.covered:
+			open = false
+		case open && merged[last].file == b.file:
+			merged[last].to = max(merged[last].to, b.to)
+			merged[last].statements += b.statements
+		default:
+			merged = append(merged, b)
+			open = true
+		}
+	}
+	return merged
 }
 
 // source returns the first statement's line of a block, as a reminder of what it is about.
