@@ -2,7 +2,9 @@ package classifier_test
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/sashabaranov/go-openai"
 	"go.uber.org/goleak"
@@ -88,3 +90,12 @@ func deep(leaf error, levels int) error {
 	}
 	return leaf
 }
+
+// discard is a logger for examples.
+var discard = slog.New(slog.DiscardHandler)
+
+// busy is an error that asks for a wait.
+type busy struct{}
+
+func (busy) Error() string                    { return "busy" }
+func (busy) RetryHint() (time.Duration, bool) { return 5 * time.Second, true }

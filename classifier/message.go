@@ -19,7 +19,7 @@ func Message(err error) string {
 	}
 	var buf [8]node
 	for _, n := range flatten(err, buf[:0]) {
-		if e, is := n.err.(*openai.RequestError); is && len(e.Body) > 0 {
+		if e, is := n.err.(*openai.RequestError); is {
 			text = strings.ReplaceAll(text, textOf(e), bodyless(e))
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 const (
 	// maxNodes bounds the walk through a tree that never ends, such as an Unwrap that makes a new error each time.
-	maxNodes = 1 << 20
+	maxNodes = 1 << 18
 	// trackFrom is the number of nodes from which on visited ones are remembered. Real trees are far smaller, and
 	// remembering costs an allocation.
 	trackFrom = 64
@@ -23,7 +23,7 @@ type node struct {
 
 // Tree returns err and everything it wraps, through Unwrap() error and Unwrap() []error, level by level, so that an outer
 // error comes before the ones it wraps. Nil pointers are left out. Cycles and shared branches are walked once, and a tree
-// that never ends is cut after about a million errors. An Unwrap that panics counts as a leaf.
+// that never ends is cut after 262144 errors. An Unwrap that panics counts as a leaf.
 func Tree(err error) iter.Seq[error] {
 	return func(yield func(error) bool) {
 		var buf [8]node
