@@ -12,8 +12,7 @@ import (
 type attempt struct {
 	context.Context
 
-	run    *run
-	scope  string
+	*place
 	at     openTask
 	left   int     // super-steps
 	strand *strand // the goroutine that makes the call

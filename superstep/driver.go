@@ -8,12 +8,16 @@ import (
 
 // driver runs one graph, the run's own or a subgraph, by driving its machine.
 type driver[S, U any] struct {
-	run  *run
+	place
 	prog *program[S, U]
 	m    *Machine[S, U]
-	// path and scope place a subgraph in its run; both are empty for the run's own graph.
+	call call[S, U] // for super-steps of one task
+}
+
+// place says which graph of which run: path and scope name a subgraph's, and are empty for the run's own graph.
+type place struct {
+	run         *run
 	path, scope string
-	call        call[S, U] // for super-steps of one task
 }
 
 // drive runs super-steps until nothing is active. It makes its calls on the calling goroutine where a super-step has one

@@ -43,7 +43,6 @@ type Machine[S, U any] struct {
 		plain []int
 		fans  []fan
 	}
-	spare   []Task // the task slice of the super-step before, to be used again
 	hasGoto bool
 }
 
@@ -312,24 +311,17 @@ func (m *Machine[S, U]) begin() {
 	if len(m.plain) == 0 && len(m.fans) == 0 {
 		m.releaseDeferred()
 	}
-	m.tasks, m.spare = m.spare[:0], m.tasks
+	before := len(m.tasks)
+	m.tasks = m.tasks[:0]
 	slices.Sort(m.plain)
 	for _, n := range m.plain {
 		m.tasks = append(m.tasks, Task{Node: n})
 	}
-	index := 0
-	slices.SortStableFunc(m.fans, func(a, b fan) int { return cmp.Compare(a.node, b.node) })
-	for i, f := range m.fans {
-		if i == 0 || f.node != m.fans[i-1].node {
-			index = 0
-		}
-		index = m.fanOut(f, index)
-	}
 	m.plain = m.plain[:0]
-	clear(m.fans)
-	m.fans = m.fans[:0]
-	clear(m.spare) // lets go of items
-	m.resetOutcomes()
+	if len(m.fans) > 0 {
+		m.fanOut()
+	}
+	m.resetOutcomes(before)
 	if len(m.tasks) > 0 {
 		m.step++
 	}
@@ -346,20 +338,31 @@ func (m *Machine[S, U]) releaseDeferred() {
 	m.deferred.fans = m.deferred.fans[:0]
 }
 
-// fanOut adds a task for each item, numbered from index, and returns the next number: several fan-outs of one node in a
-// super-step are numbered through.
-func (m *Machine[S, U]) fanOut(f fan, index int) int {
-	n := f.items.Len()
-	m.tasks = slices.Grow(m.tasks, n)
-	for i := range n {
-		m.tasks = append(m.tasks, Task{Node: f.node, Index: index + i, Items: f.items, Item: i})
+// fanOut adds a task for each item, by node. Several fan-outs of one node in one super-step are numbered through.
+func (m *Machine[S, U]) fanOut() {
+	slices.SortStableFunc(m.fans, func(a, b fan) int { return cmp.Compare(a.node, b.node) })
+	index := 0
+	for i, f := range m.fans {
+		if i == 0 || f.node != m.fans[i-1].node {
+			index = 0
+		}
+		m.tasks = slices.Grow(m.tasks, f.items.Len())
+		for k := range f.items.Len() {
+			m.tasks = append(m.tasks, Task{Node: f.node, Index: index, Items: f.items, Item: k})
+			index++
+		}
 	}
-	return index + n
+	clear(m.fans)
+	m.fans = m.fans[:0]
 }
 
-func (m *Machine[S, U]) resetOutcomes() {
+// resetOutcomes makes room for the outcomes of the new tasks, and lets go of what the super-step before had more.
+func (m *Machine[S, U]) resetOutcomes(before int) {
 	n := len(m.tasks)
-	clear(m.writes) // lets go of the updates
+	if n < before {
+		clear(m.tasks[n:before])
+		clear(m.writes[n:])
+	}
 	clear(m.done)
 	clear(m.nexts)
 	m.writes, m.done = resize(m.writes, n), resize(m.done, n)
@@ -367,7 +370,7 @@ func (m *Machine[S, U]) resetOutcomes() {
 		m.nexts = resize(m.nexts, n)
 	}
 	for i, t := range m.tasks {
-		w := &m.writes[i]
+		w := &m.writes[i] // its update is that of an earlier task until Complete
 		w.Node, w.Index = m.plan.Nodes[t.Node].Name, -1
 		if t.Items != nil {
 			w.Index = t.Index
@@ -375,7 +378,7 @@ func (m *Machine[S, U]) resetOutcomes() {
 	}
 }
 
-// resize returns a zeroed slice of length n, s itself if it has the room. s must be zero up to its length.
+// resize returns s with length n, or a new slice if s has not the room.
 func resize[T any](s []T, n int) []T {
 	if n <= cap(s) {
 		return s[:n]

@@ -14,7 +14,8 @@ import (
 // runTask runs the i-th task to its end, whatever attempts that takes, and completes it in the machine. The error is a
 // failure for good, or the end of ctx. If s is lost on the way, it touches nothing more and the result means nothing.
 func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i int) error {
-	*c = call[S, U]{d: d, s: s, t: d.m.Tasks()[i]}
+	c.d, c.s, c.t = d, s, d.m.Tasks()[i]
+	c.name(graph.Next{})
 	c.node, c.prog = &d.prog.plan.Nodes[c.t.Node], &d.prog.nodes[c.t.Node]
 	s.open = append(s.open, openTask{node: d.pathOf(c.node.Name), step: d.m.SuperStep(), index: c.t.Index})
 	if d.run.events != nil {
@@ -69,6 +70,13 @@ type call[S, U any] struct {
 	next graph.Next // what the last attempt, a Goto, named
 }
 
+// name keeps what the attempt named, which is nothing unless the node is a Goto.
+func (c *call[S, U]) name(next graph.Next) {
+	if next.Len() > 0 || c.next.Len() > 0 {
+		c.next = next
+	}
+}
+
 // failed says that the task has failed for good.
 func (c *call[S, U]) failed(err error) *NodeError {
 	at := c.s.at()
@@ -119,7 +127,7 @@ func (c *call[S, U]) attempt(ctx context.Context) (U, error) {
 		return zero, errLost
 	}
 	a.over.Store(true)
-	c.next = next
+	c.name(next)
 	return u, err
 }
 
@@ -127,7 +135,7 @@ func (c *call[S, U]) attempt(ctx context.Context) (U, error) {
 var errLost = errors.New("pawl: abandoned")
 
 func (c *call[S, U]) newAttempt(ctx context.Context, s *strand) *attempt {
-	return &attempt{Context: ctx, run: c.d.run, scope: c.d.scope, left: c.d.m.SuperStepsLeft(), at: *c.s.at(), strand: s}
+	return &attempt{Context: ctx, place: &c.d.place, left: c.d.m.SuperStepsLeft(), at: *c.s.at(), strand: s}
 }
 
 // invoke calls the node's function.
@@ -179,7 +187,7 @@ func (c *call[S, U]) detached(a *attempt) (U, error) {
 	}()
 	take := func(out outcome) (U, error) {
 		a.over.Store(true)
-		c.next = out.next
+		c.name(out.next)
 		return out.u, out.err
 	}
 	select {
@@ -229,7 +237,7 @@ func (c *call[S, U]) discard(failed *task.AttemptFailed, number int) {
 func (c *call[S, U]) handle(ctx context.Context, failed *NodeError) (U, error) {
 	var zero U
 	c.s.at().attempt++
-	c.next = graph.Next{}
+	c.name(graph.Next{})
 	a := c.newAttempt(ctx, c.s)
 	if c.d.run.events != nil {
 		c.d.run.emit(&task.AttemptStarted{Handler: true}, a.at.header())
@@ -271,9 +279,12 @@ func (c *call[S, U]) subgraph(ctx context.Context) (U, error) {
 		path = fmt.Sprintf("%s[%d]", path, c.t.Index)
 	}
 	child := &driver[any, any]{
-		run: c.d.run, prog: c.prog.child, path: path,
-		m:     newMachine(c.prog.child.plan, in, c.prog.child.limit),
-		scope: fmt.Sprintf("%s%d/%s[%d]/", c.d.scope, c.d.m.SuperStep(), c.node.Name, c.t.Index),
+		place: place{
+			run: c.d.run, path: path,
+			scope: fmt.Sprintf("%s%d/%s[%d]/", c.d.scope, c.d.m.SuperStep(), c.node.Name, c.t.Index),
+		},
+		prog: c.prog.child,
+		m:    newMachine(c.prog.child.plan, in, c.prog.child.limit),
 	}
 	err = child.drive(ctx, c.s)
 	if err == nil && !c.s.lost() {
