@@ -36,6 +36,8 @@ func (n *normalizer) keep(end int) { n.put(n.text[n.pos:end], end) }
 func (n *normalizer) step() {
 	c := n.text[n.pos]
 	switch {
+	case c == ' ':
+		n.keep(n.pos + 1)
 	case c == '"' || c == '\'' || c == '`':
 		n.quoted(c)
 	case c == '[':
@@ -101,17 +103,35 @@ func (n *normalizer) bracket() {
 // word rewrites what starts with a letter or digit.
 func (n *normalizer) word() {
 	rest := n.text[n.pos:]
-	for _, unit := range [...]struct {
-		length func(string) int
-		stand  string
-	}{{urlLen, aURL}, {timeLen, aTime}, {uuidLen, anID}, {hexLen, aHex}, {numberLen, aNumber}} {
-		if l := unit.length(rest); l > 0 {
-			n.put(unit.stand, n.pos+l)
-			return
+	if stand, length := variable(rest); length > 0 {
+		n.put(stand, n.pos+length)
+		return
+	}
+	n.name(n.pos + wordLen(rest))
+}
+
+// variable returns the length of what differs between two instances at the start of s, and what stands for it.
+func variable(s string) (stand string, length int) {
+	digit := isDigit(s[0])
+	if digit || isWeekday(s) {
+		if length = timeLen(s); length > 0 {
+			return aTime, length
 		}
 	}
-	end := n.pos + wordLen(rest)
-	n.name(end)
+	if isHex(s[0]) {
+		if length = uuidLen(s); length > 0 {
+			return anID, length
+		}
+		if length = hexLen(s); length > 0 {
+			return aHex, length
+		}
+	}
+	if digit {
+		if length = numberLen(s); length > 0 {
+			return aNumber, length
+		}
+	}
+	return aURL, urlLen(s)
 }
 
 // name rewrites a word that is neither a number nor a URL: the pieces between its underscores one by one.
@@ -142,7 +162,7 @@ func (n *normalizer) piece(end int) {
 		digits := digitsLen(n.text[n.pos:end])
 		switch {
 		case digits == 0:
-			n.keep(n.pos + 1)
+			n.keep(n.pos + lettersLen(n.text[n.pos:end]))
 		case digits <= 2:
 			n.keep(n.pos + digits)
 		default:

@@ -36,7 +36,7 @@ func urlLen(s string) int {
 // timeLen returns the length of the date or time at the start of s, or 0.
 func timeLen(s string) int {
 	for _, layout := range [...]string{time.RFC1123, time.RFC1123Z, time.ANSIC, time.UnixDate} {
-		if len(s) >= len(layout) && layout[3] == s[3] && strings.Contains("Mon Tue Wed Thu Fri Sat Sun", s[:3]) {
+		if len(s) >= len(layout) && layout[3] == s[3] && isWeekday(s) {
 			if _, err := time.Parse(layout, s[:len(layout)]); err == nil {
 				return len(layout)
 			}
@@ -55,6 +55,18 @@ func timeLen(s string) int {
 		}
 	}
 	return l
+}
+
+// isWeekday reports whether s starts with a short weekday.
+func isWeekday(s string) bool {
+	if len(s) < 3 {
+		return false
+	}
+	switch s[:3] {
+	case "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun":
+		return true
+	}
+	return false
 }
 
 func fractionLen(s string) int {
@@ -183,6 +195,14 @@ func wordLen(s string) int {
 func digitsLen(s string) int {
 	i := 0
 	for i < len(s) && isDigit(s[i]) {
+		i++
+	}
+	return i
+}
+
+func lettersLen(s string) int {
+	i := 0
+	for i < len(s) && !isDigit(s[i]) {
 		i++
 	}
 	return i

@@ -79,8 +79,11 @@ func textOf(err error) string {
 // scanStatus returns the status that a text names, or 0. It looks at each byte a bounded number of times.
 func scanStatus(text string) int {
 	status := 0
-	for i := 0; i < len(text); i++ {
+	for i := 0; i+1 < len(text); i++ {
 		end := 0
+		if text[i+1]|0x20 != 't' { // the second letter of both words
+			continue
+		}
 		switch text[i] {
 		case 'h', 'H':
 			end = afterHTTP(text, i)
