@@ -39,6 +39,7 @@ var (
 const (
 	goOpenAI  = "github.com/sashabaranov/go-openai"
 	gobreaker = "github.com/sony/gobreaker/v2"
+	goleak    = "go.uber.org/goleak"
 	testify   = "github.com/stretchr/testify"
 	xTime     = "golang.org/x/time"
 )
@@ -51,11 +52,11 @@ var layers = []layer{
 	{folder: "classifier", ours: []string{"task"}, modules: []string{goOpenAI, gobreaker}},
 	{folder: "retrypolicy", ours: below, modules: none},
 	{folder: "journal", ours: none, modules: none},
-	{folder: "journal/journaltest", ours: []string{"journal"}, modules: []string{testify}},
+	{folder: "journal/journaltest", ours: []string{"journal"}, modules: []string{testify, goleak}},
 	{folder: "journal/sqlite", ours: []string{"journal"}, modules: anyOf, store: true},
 	{folder: "journal/postgres", ours: []string{"journal"}, modules: anyOf, store: true},
 	{folder: "providers", ours: below, modules: []string{goOpenAI, gobreaker, xTime}},
-	{folder: "providers/providertest", ours: below, modules: []string{goOpenAI, testify}},
+	{folder: "providers/providertest", ours: below, modules: []string{goOpenAI, testify, goleak}},
 	{folder: "graph", ours: below, never: []string{"providers"}, modules: none},
 	{folder: "durable", ours: below, never: []string{"providers"}, modules: none},
 	{folder: "superstep", ours: below, never: []string{"providers"}, modules: none},
