@@ -106,10 +106,8 @@ func (c *rawClient) receive(
 			}
 		case x.frames.done:
 			return nil
-		case isCallError(err):
-			return err // the server's own word counts whenever it comes
-		case whole.all():
-			return nil // only the end of the connection was lost
+		case whole.all() && !x.frames.failed:
+			return nil // only the end of the connection was lost; the server's own word counts whenever it comes
 		case errors.Is(err, io.EOF):
 			return c.source.Broken(wire.DetailCut, io.ErrUnexpectedEOF)
 		default:
@@ -132,10 +130,8 @@ func (c *rawClient) callError(x *exchange, err error) *providers.CallError {
 		return e
 	case !x.sent:
 		return c.notSent(err)
-	case isUnreadable(err):
+	default: // the transport's errors are CallErrors: what is left is what does not decode
 		return c.source.Broken(wire.DetailUnreadable, err)
-	default:
-		return transportError(c.source, err)
 	}
 }
 
@@ -150,18 +146,6 @@ func (c *rawClient) notSent(err error) *providers.CallError {
 		e.Detail = wire.DetailMarshal // their texts may quote the request
 	}
 	return e
-}
-
-func isCallError(err error) bool {
-	var e *providers.CallError
-	return errors.As(err, &e)
-}
-
-// isUnreadable reports whether a body of status 200 was no chat completion.
-func isUnreadable(err error) bool {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	return errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func setModel(req *providers.Request, model string) {

@@ -23,7 +23,7 @@ func (f *frames) document(start []byte) error {
 		return f.source.Embedded(f.header, doc, obj)
 	}
 	if err != nil {
-		return err
+		return transportError(f.source, err)
 	}
 	var answer openai.ChatCompletionResponse
 	if err := json.Unmarshal(doc, &answer); err != nil {

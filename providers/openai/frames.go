@@ -19,6 +19,9 @@ const drainTime = 50 * time.Millisecond
 // eagerFields bounds how often the data of one frame is looked at before its end. Looking costs the length of the data.
 const eagerFields = 64
 
+// errTooLong ends a stream that has given more than may be read.
+var errTooLong = errors.New("longer than MaxResponseBytes")
+
 // frames reads server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) as servers really send
 // them, and gives go-openai one "data:" line for each chunk of an answer. Comments, other fields and foreign events are
 // dropped. An error frame ends it with a *providers.CallError; the end of the body with io.EOF, whether it was whole or
@@ -37,6 +40,7 @@ type frames struct {
 	fields  int          // how many there were
 	started bool         // a field or comment was seen
 	done    bool         // [DONE] was seen, or the body was one whole JSON document
+	failed  bool         // an error object was seen
 	err     error        // how it ended
 }
 
@@ -68,8 +72,11 @@ func (f *frames) Close() error {
 // next reads one line, and returns how the stream ends if it does.
 func (f *frames) next() error {
 	line, err := f.line()
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+	switch {
+	case errors.Is(err, errTooLong):
+		return tooLong(f.source, f.limit)
+	case err != nil && !errors.Is(err, io.EOF):
+		return transportError(f.source, err)
 	}
 	if err == nil || len(line) > 0 {
 		for part := range bytes.SplitSeq(line, []byte{'\r'}) { // a lone CR ends a line too
@@ -90,7 +97,7 @@ func (f *frames) line() ([]byte, error) {
 	for {
 		part, err := f.in.ReadSlice('\n')
 		if f.left -= int64(len(part)); f.left < 0 {
-			return nil, tooLong(f.source, f.limit)
+			return nil, errTooLong
 		}
 		if err == nil && line == nil {
 			return bytes.TrimSuffix(bytes.TrimSuffix(part, []byte{'\n'}), []byte{'\r'}), nil
@@ -174,6 +181,7 @@ func (f *frames) dispatch() error {
 	}
 	switch {
 	case obj != nil:
+		f.failed = true
 		return f.source.Embedded(f.header, data, obj)
 	case data[0] != '{':
 		return nil // a keep-alive: ping, null

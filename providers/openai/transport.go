@@ -31,8 +31,8 @@ func newExchange(ctx context.Context) (context.Context, *exchange) {
 	return context.WithValue(ctx, exchangeKey{}, x), x
 }
 
-// doer stands between go-openai and the HTTP client. What it returns as an error is a *providers.CallError or comes from
-// the transport; what it returns as a response has status 2xx, a bounded body, and no error object in it.
+// doer stands between go-openai and the HTTP client. What it returns as an error, after the request was sent, is a
+// *providers.CallError; what it returns as a response has status 2xx, a bounded body, and no error object in it.
 type doer struct {
 	cfg    Config
 	source wire.Source
@@ -50,7 +50,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	x.sent = true
 	resp, err := d.cfg.HTTPClient.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, transportError(d.source, err)
 	}
 	resp.Header.Del("Set-Cookie") // answers keep their headers, and a cookie is a credential
 	switch {
@@ -118,7 +118,7 @@ func (d *doer) whole(resp *http.Response) (*http.Response, error) {
 		return nil, d.source.Embedded(resp.Header, body, obj)
 	}
 	if err != nil {
-		return nil, err
+		return nil, transportError(d.source, err)
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp, nil

@@ -71,8 +71,9 @@ func (s *Script) take(req providers.Request, key string) (step, int) {
 
 func (s *Script) matching(req providers.Request) []int {
 	var out []int
+	asked := clone(req)
 	for i := range s.rules {
-		if s.rules[i].matches(clone(req)) {
+		if s.rules[i].matches(asked) {
 			out = append(out, i)
 		}
 	}
