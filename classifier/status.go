@@ -29,7 +29,7 @@ func PermanentHTTPStatus(err error) (status int, ok bool) {
 // RequestError, the message of an APIError) is never read, also not where it is part of a wrapping error's text.
 //
 // Of several statuses a permanent one counts, then the outermost error status, then the outermost. It takes time linear in
-// the length of the texts; of a very large tree (over 1024 errors or 64 MiB of text) the innermost texts are not read.
+// the length of the texts: of a tree, the outer 1024 texts are read, and no more than 64 MiB of them.
 func HTTPStatus(err error) (status int, ok bool) {
 	var buf [8]node
 	return statusOfTree(flatten(err, buf[:0]))

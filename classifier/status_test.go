@@ -228,6 +228,8 @@ func TestOfAVeryLargeTreeTheOuterTextsAreRead(t *testing.T) {
 	require.Equal(t, 404, status, "a typed status is found at any depth")
 	status, _ = classifier.HTTPStatus(errors.Join(many(3000)...))
 	require.Zero(t, status)
+	status, _ = classifier.HTTPStatus(errors.New("HTTP 404" + strings.Repeat(" ", 64<<20)))
+	require.Zero(t, status)
 	apis := make([]error, 3000)
 	for i := range apis {
 		apis[i] = api(0, nil, strconv.Itoa(i))

@@ -8,19 +8,21 @@ import (
 
 const (
 	maxTexts     = 1024     // how many texts of one tree are read
-	maxTextBytes = 64 << 20 // and how many bytes of them
+	maxTextBytes = 64 << 20 // and how many bytes of them, counted again for each received text that is cut out
 )
 
 // textStatus returns the status that the texts of a tree name, or 0.
 func textStatus(nodes []node) int {
 	received := receivedTexts(nodes)
 	status, budget := 0, maxTextBytes
-	for i := 0; i < len(nodes) && i < maxTexts && budget > 0 && !permanent(status); i++ {
+	for i := 0; i < len(nodes) && i < maxTexts && !permanent(status); i++ {
 		if isReceived(nodes[i].err) {
 			continue
 		}
 		text := textOf(nodes[i].err)
-		budget -= len(text) * (1 + len(received))
+		if budget -= len(text) * (1 + len(received)); budget < 0 {
+			break
+		}
 		text, clean := cutReceived(text, received)
 		// A wrapper that does not quote the received text as it is may hold a piece of it.
 		if clean || isLeaf(nodes[i].err) {
