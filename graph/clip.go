@@ -16,24 +16,27 @@ func clipper[S any]() func(*S) {
 		for _, off := range offsets {
 			// Every slice header has the layout of a []byte header, and only the capacity is written: no element is
 			// touched, and the pointer stays what it was. Reflection could do the same, but not for unexported fields.
-			h := (*[]byte)(unsafe.Add(unsafe.Pointer(s), off))
+			h := (*[]byte)(unsafe.Add(unsafe.Pointer(s), off)) //nolint:gosec // see above
 			*h = (*h)[:len(*h):len(*h)]
 		}
 	}
 }
 
+// sliceOffsets appends where the slices in a value of type t are, which itself is at base.
 func sliceOffsets(offsets []uintptr, t reflect.Type, base uintptr) []uintptr {
 	switch t.Kind() {
 	case reflect.Slice:
 		return append(offsets, base)
 	case reflect.Struct:
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			offsets = sliceOffsets(offsets, f.Type, base+f.Offset)
 		}
 	case reflect.Array:
-		for i := range t.Len() {
-			offsets = sliceOffsets(offsets, t.Elem(), base+uintptr(i)*t.Elem().Size())
+		elem := sliceOffsets(nil, t.Elem(), base) // of the first element; the others are alike
+		for i := range t.Len() * min(1, len(elem)) {
+			for _, off := range elem {
+				offsets = append(offsets, off+uintptr(i)*t.Elem().Size()) //nolint:gosec // an index is not negative
+			}
 		}
 	}
 	return offsets

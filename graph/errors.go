@@ -36,10 +36,10 @@ func (e *CompileError) Unwrap() []error {
 func (e *CompileError) RunErrorClass() classifier.RunErrorClass { return classifier.CompilationFailed }
 
 // Problem is one mistake in a graph.
-type Problem struct {
+type Problem struct { //nolint:errname // it is part of a CompileError, and Problems []*Problem says what it is
 	// Where names the thing, What says what is wrong with it, Remedy what to do.
 	Where, What, Remedy string
-	// Err is the cause where another package found the mistake: an invalid retry policy.
+	// Err is the cause where another package found the mistake: the *retrypolicy.FieldError of an invalid policy.
 	Err error
 }
 
@@ -49,20 +49,32 @@ func (p *Problem) Error() string { return fmt.Sprintf("%s: %s: %s", p.Where, p.W
 // Unwrap returns the cause, if another package found the mistake.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// ConflictError says that two tasks of one super-step changed a field that only one may change.
+// problems collects mistakes.
+type problems struct{ list []*Problem }
+
+func (p *problems) problem(where, what, remedy string) {
+	p.list = append(p.list, &Problem{Where: where, What: what, Remedy: remedy})
+}
+
+// ConflictError says that two tasks of one super-step changed what only one may change.
 type ConflictError struct {
 	// Field is the field of the state; empty where the whole state is replaced.
 	Field string
+	// Key is the key, as text, that a map in the field was given two values for; empty where the field is no map.
+	Key string
 	// Nodes are the two tasks, in task order, as "draft" or "search[3]".
 	Nodes [2]string
 }
 
 // Error names the field, the tasks and the remedies.
 func (e *ConflictError) Error() string {
-	what := fmt.Sprintf("field %q", e.Field)
-	if e.Field == "" {
-		what = "the state"
+	what, remedy := fmt.Sprintf("field %q is set", e.Field), "give the field a merge tag that takes both"
+	switch {
+	case e.Field == "":
+		what, remedy = "the state is replaced", "use graph.Fields, graph.Reduce or graph.Merge"
+	case e.Key != "":
+		what, remedy = fmt.Sprintf("key %q of field %q is given two values", e.Key, e.Field), "let each write keys of its own"
 	}
-	return fmt.Sprintf("pawl: conflict: %s is set by %s and %s in one super-step: run them one after the other, or give the field a merge tag",
-		what, e.Nodes[0], e.Nodes[1])
+	return fmt.Sprintf("pawl: conflict: %s by %q and %q in one super-step: run them one after the other, or %s",
+		what, e.Nodes[0], e.Nodes[1], remedy)
 }

@@ -27,7 +27,7 @@ func (t Target) Name() string {
 func To(nodes ...Node) Next {
 	var next Next
 	for _, n := range nodes {
-		next.add(Target{ref: n.r})
+		next = next.and(Target{ref: n.r})
 	}
 	return next
 }
@@ -37,7 +37,7 @@ func All(answers ...Next) Next {
 	var next Next
 	for _, a := range answers {
 		for i := range a.Len() {
-			next.add(a.At(i))
+			next = next.and(a.At(i))
 		}
 	}
 	return next
@@ -54,11 +54,13 @@ func (n Next) At(i int) Target {
 	return n.more[i-1]
 }
 
-func (n *Next) add(t Target) {
+// and returns n with one more target. It may write behind n's own, so n must be one that nobody else holds.
+func (n Next) and(t Target) Next {
 	if n.n == 0 {
 		n.first = t
 	} else {
 		n.more = append(n.more, t)
 	}
 	n.n++
+	return n
 }

@@ -1,5 +1,10 @@
 package graph
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Ref is a handle of a node: a Node or a TaskNode.
 type Ref interface{ ref() *nodeRef }
 
@@ -8,10 +13,13 @@ type Ref interface{ ref() *nodeRef }
 type Node struct{ r *nodeRef }
 
 // TaskNode is the handle of a node that runs once for each item of type I it is sent. Nothing but Each reaches it.
-type TaskNode[I any] struct{ r *nodeRef }
+type TaskNode[I any] struct {
+	_ [0]*I // so that no handle can be converted to one of another type
+	r *nodeRef
+}
 
 // End ends a branch: as the target of an edge, a router or a Goto. The run ends when no branch is left.
-var End = Node{r: &nodeRef{name: "End", index: endIndex}}
+var End = Node{r: &nodeRef{name: "End", index: endIndex}} //nolint:gochecknoglobals // a handle like any other, and used as one
 
 // endIndex is the index of End wherever nodes are given by index.
 const endIndex = -1
@@ -39,3 +47,65 @@ type Items interface{ Len() int }
 type itemsOf[I any] []I
 
 func (s itemsOf[I]) Len() int { return len(s) }
+
+// item returns the i-th of the items; the handle that made them has seen to their type.
+func item[I any](items Items, i int) I {
+	return items.(itemsOf[I])[i] //nolint:forcetypeassert // see above
+}
+
+// source resolves a handle that something starts from, which End cannot be.
+func (b *Builder[S, U]) source(where string, r Ref) (int, bool) {
+	i, ok := b.resolve(where, r)
+	if ok && i == endIndex {
+		b.problem(where, "nothing can follow End", "name the node that comes before")
+		return 0, false
+	}
+	return i, ok
+}
+
+// resolveAll resolves handles and leaves out doubles and those that it has reported.
+func (b *Builder[S, U]) resolveAll(where string, refs []Ref) []int {
+	var out []int
+	for _, r := range refs {
+		if i, ok := b.resolve(where, r); ok {
+			out = appendNew(out, i)
+		}
+	}
+	return out
+}
+
+// resolve returns the index of a handle's node, or reports why it has none.
+func (b *Builder[S, U]) resolve(where string, r Ref) (int, bool) {
+	if r == nil || r.ref() == nil {
+		b.problem(where, "a handle is the zero Node", "use the handle that Node, Func, Goto, Task, Sub or SubTask returned")
+		return 0, false
+	}
+	ref := r.ref()
+	if ref.index != endIndex && ref.owner != b.top {
+		b.problem(where, fmt.Sprintf("node %q belongs to another builder (graph %q)", ref.name, ref.owner.name),
+			"add the node to this builder, or use graph.Sub for a whole graph")
+		return 0, false
+	}
+	return ref.index, true
+}
+
+// label names a handle in messages.
+func label(r Ref) string {
+	switch {
+	case r == nil || r.ref() == nil:
+		return "a zero Node"
+	case r.ref().index == endIndex:
+		return "End"
+	}
+	return fmt.Sprintf("%q", r.ref().name)
+}
+
+// appendNew appends what is not there yet.
+func appendNew(s []int, more ...int) []int {
+	for _, i := range more {
+		if !slices.Contains(s, i) {
+			s = append(s, i)
+		}
+	}
+	return s
+}

@@ -27,7 +27,7 @@ func Retry(p retrypolicy.WorkflowNodeRetryPolicy) Option {
 
 // Timeout bounds each attempt of a function node. It must be positive; without it an attempt may last as long as the run.
 // A call that ignores its context cannot be stopped, only abandoned, so Compile refuses a timeout together with retries
-// on a Func node: the abandoned call would overlap the next one (Pyrula's rule for synchronous steps).
+// on a Func node: the abandoned call would overlap the next one.
 func Timeout(d time.Duration) Option {
 	return func(s *settings) { s.timeout = &d }
 }

@@ -5,10 +5,10 @@ import "fmt"
 // Reducer folds the updates of a super-step into the state: made by Fields, Replace, Reduce or Merge. A value, safe for
 // concurrent use if the functions given to it are.
 type Reducer[S, U any] struct {
-	kind     string
-	apply    func(dst *S, writes []Write[U]) error
-	fields   []string // for the fingerprint
-	problems []*Problem
+	problems
+
+	kind  string // for the fingerprint
+	apply func(dst *S, writes []Write[U]) error
 }
 
 // Write is the update of one task.
@@ -21,13 +21,14 @@ type Write[U any] struct {
 // task names the task that wrote, for messages.
 func (w *Write[U]) task() string {
 	if w.Index < 0 {
-		return fmt.Sprintf("%q", w.Node)
+		return w.Node
 	}
-	return fmt.Sprintf("\"%s[%d]\"", w.Node, w.Index)
+	return fmt.Sprintf("%s[%d]", w.Node, w.Index)
 }
 
-// Reduce folds updates one by one, in task order. The function must not fail; what it does with two updates of one
-// super-step is up to it.
+// Reduce folds updates one by one, in task order. What the function does with two updates of one super-step is up to it.
+// It may append to the slices of the state it is given, but must change no element or map in place: tasks may still read
+// them. A slice that it takes from an update belongs to a node, too: slices.Clip it if later updates are appended to it.
 func Reduce[S, U any](fold func(S, U) S) Reducer[S, U] {
 	r := Reducer[S, U]{kind: "reduce"}
 	if fold == nil {
@@ -43,7 +44,8 @@ func Reduce[S, U any](fold func(S, U) S) Reducer[S, U] {
 }
 
 // Merge folds all updates of a super-step at once, in task order, and may refuse them: an error fails the run, and
-// nothing of the super-step becomes part of the state. The writes must not be kept.
+// nothing of the super-step becomes part of the state. What Reduce may do with state and updates holds here as well. The
+// slice of writes must not be kept.
 func Merge[S, U any](merge func(S, []Write[U]) (S, error)) Reducer[S, U] {
 	r := Reducer[S, U]{kind: "merge"}
 	if merge == nil {
@@ -71,7 +73,3 @@ func Replace[S any]() Reducer[S, S] {
 		return nil
 	}}
 }
-
-// describe says for the fingerprint what the reducer depends on. S and U count by their fields, not by their names, which
-// may move between packages.
-func (r *Reducer[S, U]) describe() []string { return append(describeFields[S](), r.fields...) }

@@ -1,10 +1,6 @@
 package graph
 
-import (
-	"context"
-	"fmt"
-	"reflect"
-)
+import "context"
 
 // Subgraph is a graph that is a node of another: what an executor needs to run it.
 type Subgraph[S, U any] struct {
@@ -18,7 +14,9 @@ type Subgraph[S, U any] struct {
 // Sub adds a graph as a node. Each time it runs, the child starts from in(S); nothing crosses the border but in and out.
 // It counts as one super-step of this graph and has a limit of its own. Retry, Timeout and Catch belong to its nodes:
 // Compile refuses them here.
-func Sub[S, U, S2, U2 any](b *Builder[S, U], name string, child *Graph[S2, U2], in func(S) S2, out func(S2) U, opts ...Option) Node {
+func Sub[S, U, S2, U2 any](
+	b *Builder[S, U], name string, child *Graph[S2, U2], in func(S) S2, out func(S2) U, opts ...Option,
+) Node {
 	var into func(S, Items, int) any
 	if in != nil {
 		into = func(s S, _ Items, _ int) any { return in(s) }
@@ -27,19 +25,30 @@ func Sub[S, U, S2, U2 any](b *Builder[S, U], name string, child *Graph[S2, U2], 
 }
 
 // SubTask adds a graph that runs once for each item it is sent, like Task, each time on a state of its own.
-func SubTask[S, U, I, S2, U2 any](b *Builder[S, U], name string, child *Graph[S2, U2], in func(S, I) S2, out func(S2) U, opts ...Option) TaskNode[I] {
+func SubTask[S, U, I, S2, U2 any](
+	b *Builder[S, U], name string, child *Graph[S2, U2], in func(S, I) S2, out func(S2) U, opts ...Option,
+) TaskNode[I] {
 	var into func(S, Items, int) any
 	if in != nil {
 		into = func(s S, items Items, i int) any { return in(s, item[I](items, i)) }
 	}
-	return TaskNode[I]{addSub(b, nodeInfo{name: name, kind: KindSubTask, item: typeName[I]()}, child, into, out, opts)}
+	return TaskNode[I]{r: addSub(b, nodeInfo{name: name, kind: KindSubTask, item: typeName[I]()}, child, into, out, opts)}
 }
 
-func addSub[S, U, S2, U2 any](b *Builder[S, U], info nodeInfo, child *Graph[S2, U2], in func(S, Items, int) any, out func(S2) U, opts []Option) *nodeRef {
-	calls := nodeCalls[S, U]{}
-	if child != nil && in != nil && out != nil {
-		info.hasCall = true
-		info.sub = child.top
+func addSub[S, U, S2, U2 any](
+	b *Builder[S, U], info nodeInfo, child *Graph[S2, U2], in func(S, Items, int) any, out func(S2) U, opts []Option,
+) *nodeRef {
+	var calls nodeCalls[S, U]
+	info.sub = &subInfo{}
+	switch {
+	case child == nil:
+		info.sub.missing = "the child graph"
+	case in == nil:
+		info.sub.missing = "the in function"
+	case out == nil:
+		info.sub.missing = "the out function"
+	default:
+		info.sub = &subInfo{top: child.top, fingerprint: child.fingerprint, warnings: child.warnings}
 		calls.sub = &Subgraph[S, U]{
 			Child: hideTypes(child),
 			In:    in,
@@ -107,21 +116,10 @@ func hideNodeTypes[S, U any](n *PlanNode[S, U]) PlanNode[any, any] {
 	return hidden
 }
 
-// unbox undoes boxing. A nil box is the zero value: an update that was never set, or an S that is itself an interface.
+// unbox undoes boxing. A nil box is the zero value: an update that was never set, or a value of an interface type.
 func unbox[T any](v any) T {
 	if v == nil {
-		var zero T
-		return zero
+		return *new(T)
 	}
-	return v.(T)
-}
-
-func typeName[T any]() string { return typeString(reflect.TypeFor[T]()) }
-
-// typeString names a type with its whole package path where it has one, so that two packages of one name stay apart.
-func typeString(t reflect.Type) string {
-	if t.Name() != "" && t.PkgPath() != "" {
-		return fmt.Sprintf("%s.%s", t.PkgPath(), t.Name())
-	}
-	return t.String()
+	return v.(T) //nolint:forcetypeassert // only hideTypes boxes, and it knows the type
 }

@@ -1,5 +1,7 @@
 package graph
 
+import "slices"
+
 // Kind says how a node is called.
 type Kind string
 
@@ -16,17 +18,17 @@ const (
 // FannedOut reports whether nodes of the kind run once for each item they are sent.
 func (k Kind) FannedOut() bool { return k == KindTask || k == KindSubTask }
 
+func (k Kind) isSub() bool { return k == KindSub || k == KindSubTask }
+
 // topology is all of a graph that does not depend on its types: what is checked, drawn and fingerprinted.
 type topology struct {
 	name    string
 	nodes   []nodeInfo
 	start   []int
-	edges   []edge
 	routers []routerInfo
 	joins   []joinInfo
-	// reducer and fields describe how updates meet.
-	reducer string
-	fields  []string
+	// presumed are nodes that a refused edge, router or join leads to.
+	presumed []int
 }
 
 type nodeInfo struct {
@@ -34,14 +36,21 @@ type nodeInfo struct {
 	kind     Kind
 	set      settings
 	catch    bool
-	targets  []int     // of a Goto
-	sub      *topology // of a Sub or SubTask
-	item     string    // type of the items of a fanned-out node
-	hasCall  bool
-	targeted bool // Targets was called
+	edges    []int
+	targets  []int    // of a Goto
+	targeted bool     // Targets was called with some
+	item     string   // type of the items of a fanned-out node
+	hasCall  bool     // its function is given
+	sub      *subInfo // of a Sub or SubTask
 }
 
-type edge struct{ from, to int }
+// subInfo is what is known of a subgraph.
+type subInfo struct {
+	missing     string // what the caller left out; all else is empty then
+	top         *topology
+	fingerprint string
+	warnings    []string
+}
 
 type routerInfo struct {
 	from    int
@@ -49,41 +58,44 @@ type routerInfo struct {
 }
 
 type joinInfo struct {
-	sources []int
+	sources []int // sorted
 	target  int
 }
 
-// adjacency lists what each node can activate, End left out; a join counts as an edge from each of its sources.
+// addJoin adds a join that is not there yet.
+func (t *topology) addJoin(j joinInfo) {
+	same := func(o joinInfo) bool { return o.target == j.target && slices.Equal(o.sources, j.sources) }
+	if !slices.ContainsFunc(t.joins, same) {
+		t.joins = append(t.joins, j)
+	}
+}
+
+// clone copies what a builder can still change.
+func (t *topology) clone() *topology {
+	c := *t
+	c.nodes, c.start = slices.Clone(t.nodes), slices.Clone(t.start)
+	c.routers, c.joins = slices.Clone(t.routers), slices.Clone(t.joins)
+	for i := range c.nodes {
+		n := &c.nodes[i]
+		n.edges, n.targets = slices.Clone(n.edges), slices.Clone(n.targets)
+	}
+	return &c
+}
+
+// adjacency lists what each node can activate, and End where it can end a branch; a join counts as an edge from each of
+// its sources.
 func (t *topology) adjacency() [][]int {
 	out := make([][]int, len(t.nodes))
-	add := func(from int, targets ...int) {
-		for _, to := range targets {
-			if to != endIndex {
-				out[from] = append(out[from], to)
-			}
-		}
-	}
-	for _, e := range t.edges {
-		add(e.from, e.to)
+	for i := range t.nodes {
+		out[i] = slices.Concat(t.nodes[i].edges, t.nodes[i].targets)
 	}
 	for _, r := range t.routers {
-		add(r.from, r.targets...)
+		out[r.from] = append(out[r.from], r.targets...)
 	}
 	for _, j := range t.joins {
 		for _, s := range j.sources {
-			add(s, j.target)
+			out[s] = append(out[s], j.target)
 		}
 	}
-	for i, n := range t.nodes {
-		add(i, n.targets...)
-	}
 	return out
-}
-
-// targetName is the name of the node at index i, or End's.
-func (t *topology) targetName(i int) string {
-	if i == endIndex {
-		return End.r.name
-	}
-	return t.nodes[i].name
 }
