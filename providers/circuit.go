@@ -187,7 +187,10 @@ func verdict(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil && !attemptTimeout(ctx) {
+	if ctx.Err() != nil {
+		if attemptTimeout(ctx) {
+			return errFailure
+		}
 		return errNeutral
 	}
 	if status, ok := classifier.HTTPStatus(err); ok && status >= 400 && status < 500 {
