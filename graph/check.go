@@ -79,7 +79,8 @@ func (c *checker) node(n *nodeInfo) {
 		c.problem(where, "a Goto node declares no targets", "call Targets with every node it may name, graph.End included")
 	}
 	if m := n.set.maxConcurrency; m != nil && *m < 1 {
-		c.problem(where, fmt.Sprintf("MaxConcurrency %d is below 1", *m), "allow at least one task, or drop graph.MaxConcurrency for no limit")
+		c.problem(where, fmt.Sprintf("MaxConcurrency %d is below 1", *m),
+			"allow at least one task, or drop graph.MaxConcurrency for no limit")
 	}
 	if n.sub != nil {
 		c.subgraph(where, n)
@@ -96,7 +97,8 @@ func (c *checker) function(where string, n *nodeInfo) {
 		c.problem(where, fmt.Sprintf("timeout %v is not positive", *d), "give it a positive one, or drop graph.Timeout for none")
 	}
 	if n.set.maxSuperSteps != nil {
-		c.problem(where, "only a subgraph has super-steps of its own", "drop graph.MaxSuperSteps; the limit of a whole run is the executor's")
+		c.problem(where, "only a subgraph has super-steps of its own",
+			"drop graph.MaxSuperSteps; the limit of a whole run is the executor's")
 	}
 	if n.set.retry != nil {
 		c.retry(where, n)
@@ -144,7 +146,7 @@ func (c *checker) retry(where string, n *nodeInfo) {
 
 // flatten splits a joined error into its parts, so that each becomes a problem of its own.
 func flatten(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only the outermost error joins the fields
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	if err == nil {

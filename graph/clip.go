@@ -35,7 +35,7 @@ func sliceOffsets(offsets []uintptr, t reflect.Type, base uintptr) []uintptr {
 		elem := sliceOffsets(nil, t.Elem(), base) // of the first element; the others are alike
 		for i := range t.Len() * min(1, len(elem)) {
 			for _, off := range elem {
-				offsets = append(offsets, off+uintptr(i)*t.Elem().Size()) //nolint:gosec // an index is not negative
+				offsets = append(offsets, off+uintptr(i)*t.Elem().Size())
 			}
 		}
 	}

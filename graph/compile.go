@@ -9,7 +9,8 @@ func (b *Builder[S, U]) Compile() (*Graph[S, U], error) {
 	c := checker{top: top}
 	c.check()
 	if b.reducer.apply == nil && len(b.reducer.list) == 0 {
-		c.problem("reducer", "it is missing or has no function", "pass graph.Fields, graph.Replace, graph.Reduce or graph.Merge to graph.New")
+		c.problem("reducer", "it is missing or has no function",
+			"pass graph.Fields, graph.Replace, graph.Reduce or graph.Merge to graph.New")
 	}
 	if list := slices.Concat(b.list, b.reducer.list, c.list); len(list) > 0 {
 		return nil, &CompileError{Graph: top.name, Problems: list}

@@ -8,22 +8,22 @@ import (
 // DOT draws the graph in the language of Graphviz. See Mermaid for what is drawn and how.
 func (g *Graph[S, U]) DOT() string {
 	d := dot{}
-	d.line(0, "digraph {")
-	d.line(1, `label=%s`, dotLabel([]string{g.top.name}))
-	d.line(1, "labelloc=t")
-	d.line(1, `fontname="Helvetica"`)
-	d.line(1, `node [shape=box, style=rounded, fontname="Helvetica"]`)
-	d.line(1, `edge [fontname="Helvetica"]`)
+	d.linef(0, "digraph {")
+	d.linef(1, `label=%s`, dotLabel([]string{g.top.name}))
+	d.linef(1, "labelloc=t")
+	d.linef(1, `fontname="Helvetica"`)
+	d.linef(1, `node [shape=box, style=rounded, fontname="Helvetica"]`)
+	d.linef(1, `edge [fontname="Helvetica"]`)
 	d.sketch(1, g.top.draw("n"))
-	d.line(0, "}")
+	d.linef(0, "}")
 	return d.String()
 }
 
 type dot struct{ strings.Builder }
 
-func (d *dot) line(depth int, format string, args ...any) {
+func (d *dot) linef(depth int, format string, args ...any) {
 	d.WriteString(strings.Repeat("    ", depth))
-	fmt.Fprintf(d, format+"\n", args...)
+	fmt.Fprintf(&d.Builder, format+"\n", args...)
 }
 
 func (d *dot) sketch(depth int, s *sketch) {
@@ -32,22 +32,22 @@ func (d *dot) sketch(depth int, s *sketch) {
 			shapeStart: ", shape=circle", shapeEnd: ", shape=doublecircle", shapeNode: "",
 			shapeGoto: ", shape=hexagon", shapeTask: ", peripheries=2", shapeJoin: ", shape=invtrapezium",
 		}[b.shape]
-		d.line(depth, "%s [label=%s%s]", b.id, dotLabel(b.lines), look)
+		d.linef(depth, "%s [label=%s%s]", b.id, dotLabel(b.lines), look)
 	}
 	for _, inner := range s.inner {
-		d.line(depth, "subgraph cluster_%s {", inner.id)
-		d.line(depth+1, "label=%s", dotLabel(inner.lines))
+		d.linef(depth, "subgraph cluster_%s {", inner.id)
+		d.linef(depth+1, "label=%s", dotLabel(inner.lines))
 		d.sketch(depth+1, inner)
-		d.line(depth, "}")
+		d.linef(depth, "}")
 	}
 	for _, a := range s.arrows {
 		switch {
 		case a.label != "":
-			d.line(depth, `%s -> %s [style=dashed, label="%s"]`, a.from, a.to, a.label)
+			d.linef(depth, `%s -> %s [style=dashed, label="%s"]`, a.from, a.to, a.label)
 		case a.dashed:
-			d.line(depth, "%s -> %s [style=dashed]", a.from, a.to)
+			d.linef(depth, "%s -> %s [style=dashed]", a.from, a.to)
 		default:
-			d.line(depth, "%s -> %s", a.from, a.to)
+			d.linef(depth, "%s -> %s", a.from, a.to)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func (d *drawer) follow(i int) {
 	for j, join := range d.top.joins {
 		for _, s := range join.sources {
 			if s == i {
-				d.sketch.arrows = append(d.sketch.arrows, arrow{from: from, to: d.join(j)})
+				d.arrows = append(d.arrows, arrow{from: from, to: d.join(j)})
 			}
 		}
 	}

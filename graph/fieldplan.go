@@ -7,6 +7,30 @@ import (
 	"strings"
 )
 
+// fieldPlan says how the fields of U meet those of S.
+type fieldPlan struct {
+	problems
+
+	s, u    reflect.Type
+	columns []*column
+}
+
+func planFields(s, u reflect.Type) *fieldPlan {
+	p := &fieldPlan{s: s, u: u}
+	if s.Kind() != reflect.Struct || u.Kind() != reflect.Struct {
+		p.problem("reducer", fmt.Sprintf("graph.Fields merges structs, not %s into %s", u, s),
+			"make both structs, or use graph.Replace, graph.Reduce or graph.Merge")
+		return p
+	}
+	for _, f := range leaves(u, nil) {
+		if f.Name != "_" {
+			p.field(f)
+		}
+	}
+	p.overlaps()
+	return p
+}
+
 // leaves lists the fields of a struct, those of embedded structs in their place. Their indexes start at t if prefix is
 // nil.
 func leaves(t reflect.Type, prefix []int) []reflect.StructField {
@@ -93,7 +117,8 @@ func (p *fieldPlan) overlaps() {
 		for _, inner := range p.columns {
 			if n := len(outer.index); n < len(inner.index) && slices.Equal(outer.index, inner.index[:n]) {
 				p.problem(fmt.Sprintf("update %s", p.u),
-					fmt.Sprintf("it has %q as well as %q, which is a field of it in state %s", outer.name, inner.name, p.s), "keep one of them")
+					fmt.Sprintf("it has %q as well as %q, which in state %s is a part of it", outer.name, inner.name, p.s),
+					"keep one of them")
 			}
 		}
 	}

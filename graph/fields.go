@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"fmt"
 	"reflect"
 	"unsafe"
 )
@@ -30,33 +29,12 @@ func Fields[S, U any]() Reducer[S, U] {
 		return r
 	}
 	r.apply = func(dst *S, writes []Write[U]) error {
-		if len(writes) == 0 {
-			return nil
-		}
-		u := updates{n: len(writes), first: unsafe.Pointer(&writes[0].Update), stride: unsafe.Sizeof(writes[0])}
-		if c, clash := p.apply(unsafe.Pointer(dst), u); clash != nil {
+		if c, clash := p.apply(pointerTo(dst), updatesOf(writes)); clash != nil {
 			return &ConflictError{Field: c.name, Key: clash.key, Nodes: [2]string{writes[clash.a].task(), writes[clash.b].task()}}
 		}
 		return nil
 	}
 	return r
-}
-
-// updates are those of one super-step, by task, as they lie in memory. Most fields of most updates are not set: to find
-// that out with reflection would be most of what a super-step costs.
-type updates struct {
-	n      int
-	first  unsafe.Pointer
-	stride uintptr
-}
-
-func (u updates) at(i int) unsafe.Pointer { return unsafe.Add(u.first, uintptr(i)*u.stride) }
-
-// fieldPlan says how the fields of U meet those of S.
-type fieldPlan struct {
-	problems
-	s, u    reflect.Type
-	columns []*column
 }
 
 // column is one field of S with all that writes to it.
@@ -86,19 +64,6 @@ type writer struct {
 type clash struct {
 	a, b int
 	key  string
-}
-
-// value returns what an update sets; false if it sets nothing.
-func (w *writer) value(update unsafe.Pointer) (reflect.Value, bool) {
-	field := unsafe.Add(update, w.offset)
-	if !w.isSet(field) {
-		return reflect.Value{}, false
-	}
-	v := reflect.NewAt(w.typ, field).Elem()
-	if w.deref {
-		v = v.Elem()
-	}
-	return v, true
 }
 
 // apply merges all columns. If two tasks clash it returns the column, too.
@@ -136,54 +101,4 @@ func (c *column) apply(w *writer, state unsafe.Pointer, u updates, owner *int) *
 		w.merge(c.in(state), v)
 	}
 	return nil
-}
-
-// in returns the column's field of a state.
-func (c *column) in(state unsafe.Pointer) reflect.Value {
-	return reflect.NewAt(c.typ, unsafe.Add(state, c.offset)).Elem()
-}
-
-// setChecker returns what tells whether a field of type t holds anything but its zero value.
-func setChecker(t reflect.Type) func(unsafe.Pointer) bool {
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Map, reflect.Slice:
-		// The first word of a nil one is nil: the pointer itself, or that to a slice's array.
-		return func(p unsafe.Pointer) bool { return *(*unsafe.Pointer)(p) != nil }
-	case reflect.String:
-		return func(p unsafe.Pointer) bool { return *(*string)(p) != "" }
-	case reflect.Int, reflect.Uint:
-		return func(p unsafe.Pointer) bool { return *(*uint)(p) != 0 }
-	case reflect.Int64, reflect.Uint64, reflect.Float64:
-		return func(p unsafe.Pointer) bool { return *(*uint64)(p) != 0 }
-	case reflect.Bool:
-		return func(p unsafe.Pointer) bool { return *(*bool)(p) }
-	default:
-		return func(p unsafe.Pointer) bool { return !reflect.NewAt(t, p).Elem().IsZero() }
-	}
-}
-
-// offsetOf is where a field lies in a struct, however deep it is embedded.
-func offsetOf(t reflect.Type, index []int) (offset uintptr) {
-	for _, i := range index {
-		f := t.Field(i)
-		offset += f.Offset
-		t = f.Type
-	}
-	return offset
-}
-
-func planFields(s, u reflect.Type) *fieldPlan {
-	p := &fieldPlan{s: s, u: u}
-	if s.Kind() != reflect.Struct || u.Kind() != reflect.Struct {
-		p.problem("reducer", fmt.Sprintf("graph.Fields merges structs, not %s into %s", u, s),
-			"make both structs, or use graph.Replace, graph.Reduce or graph.Merge")
-		return p
-	}
-	for _, f := range leaves(u, nil) {
-		if f.Name != "_" {
-			p.field(f)
-		}
-	}
-	p.overlaps()
-	return p
 }

@@ -12,19 +12,19 @@ import (
 // gives the same text.
 func (g *Graph[S, U]) Mermaid() string {
 	m := mermaid{}
-	m.line(0, "---")
-	m.line(0, `title: "%s"`, mermaidTitle(g.top.name))
-	m.line(0, "---")
-	m.line(0, "flowchart TD")
+	m.linef(0, "---")
+	m.linef(0, `title: "%s"`, mermaidTitle(g.top.name))
+	m.linef(0, "---")
+	m.linef(0, "flowchart TD")
 	m.sketch(1, g.top.draw("n"))
 	return m.String()
 }
 
 type mermaid struct{ strings.Builder }
 
-func (m *mermaid) line(depth int, format string, args ...any) {
+func (m *mermaid) linef(depth int, format string, args ...any) {
 	m.WriteString(strings.Repeat("    ", depth))
-	fmt.Fprintf(m, format+"\n", args...)
+	fmt.Fprintf(&m.Builder, format+"\n", args...)
 }
 
 func (m *mermaid) sketch(depth int, s *sketch) {
@@ -33,21 +33,21 @@ func (m *mermaid) sketch(depth int, s *sketch) {
 			shapeStart: {"([", "])"}, shapeEnd: {"([", "])"}, shapeNode: {"[", "]"},
 			shapeGoto: {"{{", "}}"}, shapeTask: {"[[", "]]"}, shapeJoin: {`[\`, "/]"},
 		}[b.shape]
-		m.line(depth, `%s%s"%s"%s`, b.id, around[0], mermaidLabel(b.lines), around[1])
+		m.linef(depth, `%s%s"%s"%s`, b.id, around[0], mermaidLabel(b.lines), around[1])
 	}
 	for _, inner := range s.inner {
-		m.line(depth, `subgraph %s["%s"]`, inner.id, mermaidLabel(inner.lines))
+		m.linef(depth, `subgraph %s["%s"]`, inner.id, mermaidLabel(inner.lines))
 		m.sketch(depth+1, inner)
-		m.line(depth, "end")
+		m.linef(depth, "end")
 	}
 	for _, a := range s.arrows {
 		switch {
 		case a.label != "":
-			m.line(depth, `%s -. "%s" .-> %s`, a.from, a.label, a.to)
+			m.linef(depth, `%s -. "%s" .-> %s`, a.from, a.label, a.to)
 		case a.dashed:
-			m.line(depth, "%s -.-> %s", a.from, a.to)
+			m.linef(depth, "%s -.-> %s", a.from, a.to)
 		default:
-			m.line(depth, "%s --> %s", a.from, a.to)
+			m.linef(depth, "%s --> %s", a.from, a.to)
 		}
 	}
 }
