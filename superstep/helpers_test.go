@@ -92,6 +92,15 @@ func each[I any](n graph.TaskNode[I], items ...I) func(st) graph.Next {
 	return func(st) graph.Next { return n.Each(items) }
 }
 
+// gate returns a channel and what closes it; the end of the test does so, too.
+func gate(tb testing.TB) (<-chan struct{}, func()) {
+	tb.Helper()
+	ch := make(chan struct{})
+	open := sync.OnceFunc(func() { close(ch) })
+	tb.Cleanup(open)
+	return ch, open
+}
+
 // tape is an observer that keeps every event.
 type tape struct {
 	mu     sync.Mutex

@@ -453,3 +453,8 @@ func TestRule08_APanicIsAFailureForACatchHandler(t *testing.T) {
 	require.NoError(t, o.err)
 	require.Equal(t, "ouch", o.State.V)
 }
+
+// policyNow retries what its class allows, at once.
+func policyNow(attempts int) retrypolicy.WorkflowNodeRetryPolicy {
+	return retrypolicy.WorkflowNodeRetryPolicy{MaxAttempts: attempts}
+}
