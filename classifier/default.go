@@ -44,7 +44,6 @@ type weight int
 const (
 	none     weight = iota
 	weak            // gives way to a more exact answer inside
-	typed           // covers what is inside
 	explicit        // covers what is inside, and every text
 )
 
@@ -54,7 +53,7 @@ func answerOfTree(nodes []node) answer {
 	below := append(buf[:0], make([]answer, len(nodes))...)
 	for i := len(nodes) - 1; i >= 0; i-- {
 		own := ownAnswer(nodes[i].err)
-		if own.weight < typed {
+		if own.weight != explicit {
 			own = refined(own, below[i])
 		}
 		below[i] = own

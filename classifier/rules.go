@@ -22,10 +22,10 @@ func ownAnswer(err error) answer {
 	}
 	switch e := err.(type) {
 	case *openai.APIError:
-		return answer{class: apiClass(e), weight: typed}
+		return answer{class: apiClass(e), weight: weak}
 	case *openai.RequestError:
 		if e.HTTPStatusCode != 0 {
-			return answer{class: requestClass(e), weight: typed}
+			return answer{class: requestClass(e), weight: weak}
 		}
 	}
 	if status := statusOf(err); status >= 400 {

@@ -1,6 +1,7 @@
 package classifier
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sashabaranov/go-openai"
@@ -23,9 +24,9 @@ func textStatus(nodes []node) int {
 		if budget -= len(text) * (1 + len(received)); budget < 0 {
 			break
 		}
-		text, clean := cutReceived(text, received)
-		// A wrapper that does not quote the received text as it is may hold a piece of it.
-		if clean || isLeaf(nodes[i].err) {
+		text, whole := cutReceived(text, received)
+		// A wrapper that does not quote a received text as it is may hold a piece of it.
+		if whole || isLeaf(nodes[i].err) {
 			status = better(status, scanStatus(text))
 		}
 	}
@@ -41,6 +42,7 @@ func isReceived(err error) bool {
 	return false
 }
 
+// receivedTexts returns the received texts of a tree, the longest first: a shorter one can be a part of it.
 func receivedTexts(nodes []node) []string {
 	var texts []string
 	for _, n := range nodes {
@@ -48,23 +50,22 @@ func receivedTexts(nodes []node) []string {
 			texts = append(texts, textOf(n.err))
 		}
 	}
+	slices.SortFunc(texts, func(a, b string) int { return len(b) - len(a) })
 	return texts
 }
 
 // cutReceived takes the received texts out of a text. A line feed takes their place, which no pattern crosses. It is
-// clean if there was nothing to take out, or something was.
-func cutReceived(text string, received []string) (rest string, clean bool) {
-	clean = len(received) == 0
+// whole if each of them was found.
+func cutReceived(text string, received []string) (rest string, whole bool) {
+	rest, whole = text, true
 	for _, r := range received {
 		if r == "" {
-			clean = true
 			continue
 		}
-		if cut := strings.ReplaceAll(text, r, "\n"); len(cut) != len(text) || cut != text {
-			text, clean = cut, true
-		}
+		whole = whole && strings.Contains(text, r)
+		rest = strings.ReplaceAll(rest, r, "\n")
 	}
-	return text, clean
+	return rest, whole
 }
 
 func isLeaf(err error) bool {

@@ -190,6 +190,20 @@ func TestTheRunsDeadlineIsNotTheAttempts(t *testing.T) {
 	}
 }
 
+func TestAnAttemptThatTheRunCutsShortHasNoDeadlineOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		l := &retrypolicy.Loop{Policy: policy(3), Timeout: time.Second}
+		got, err := retrypolicy.Do(ctx, l, func(ctx context.Context, _ int) (string, error) {
+			<-ctx.Done()
+			return "done", nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, "done", got)
+	})
+}
+
 func TestASuccessAfterTheRunsEndIsTaken(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	got, err := retrypolicy.Do(ctx, eager(), func(context.Context, int) (string, error) {
