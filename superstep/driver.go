@@ -48,9 +48,8 @@ func (d *driver[S, U]) superStep(ctx context.Context, s *strand) error {
 	if d.scope == "" && d.run.stopped() { // a subgraph is part of its super-step, which may finish
 		return d.run.stoppedError()
 	}
-	header := task.Header{Node: d.path, SuperStep: d.m.SuperStep()}
 	if d.run.events != nil {
-		d.run.emit(&task.SuperStepStarted{Tasks: len(d.m.Tasks())}, header)
+		d.run.emit(&task.SuperStepStarted{Tasks: len(d.m.Tasks())}, task.Header{Node: d.path, SuperStep: d.m.SuperStep()})
 	}
 	var err error
 	if len(d.m.Tasks()) == 1 {
@@ -61,11 +60,13 @@ func (d *driver[S, U]) superStep(ctx context.Context, s *strand) error {
 	if err != nil || s.lost() {
 		return err
 	}
+	s.whose = "router or reducer"
+	step := d.m.SuperStep()
 	if err := d.m.Advance(); err != nil {
 		return err
 	}
 	if d.run.events != nil {
-		d.run.emit(&task.SuperStepCompleted{}, header)
+		d.run.emit(&task.SuperStepCompleted{}, task.Header{Node: d.path, SuperStep: step})
 	}
 	return nil
 }

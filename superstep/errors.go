@@ -28,7 +28,7 @@ type NodeError struct {
 // Error names the task and tells what its error says.
 func (e *NodeError) Error() string {
 	return fmt.Sprintf("pawl: node %q failed in super-step %d (task %d): %s", e.Node, e.SuperStep, e.Task,
-		strings.TrimPrefix(e.Err.Error(), "pawl: "))
+		strings.TrimPrefix(classifier.Message(e.Err), "pawl: "))
 }
 
 // Unwrap returns the cause.
@@ -45,7 +45,7 @@ type CatchError struct {
 
 // Error tells both failures.
 func (e *CatchError) Error() string {
-	return fmt.Sprintf("the Catch handler failed: %v (it was called for: %v)", e.Handler, e.First)
+	return fmt.Sprintf("the Catch handler failed: %s (it was called for: %s)", classifier.Message(e.Handler), classifier.Message(e.First))
 }
 
 // Unwrap returns the handler's failure, then the first.
@@ -79,6 +79,9 @@ func (e *RouteError) Error() string {
 	return fmt.Sprintf("pawl: super-step %d: %q routes to %q, which is not among its targets: declare it with Route or Targets", e.SuperStep, e.Source, e.Target)
 }
 
+// Unretryable is true: the same code would route the same way.
+func (e *RouteError) Unretryable() bool { return true }
+
 // ReduceError says that the updates of a super-step could not be merged. Nothing of it is part of the state.
 type ReduceError struct {
 	SuperStep int
@@ -88,7 +91,8 @@ type ReduceError struct {
 
 // Error names the super-step and the nodes.
 func (e *ReduceError) Error() string {
-	return fmt.Sprintf("pawl: super-step %d: merging the updates of %s: %v", e.SuperStep, strings.Join(e.Nodes, ", "), e.Err)
+	return fmt.Sprintf("pawl: super-step %d: merging the updates of %s: %s", e.SuperStep, strings.Join(e.Nodes, ", "),
+		strings.TrimPrefix(classifier.Message(e.Err), "pawl: "))
 }
 
 // Unwrap returns the cause.

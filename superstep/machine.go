@@ -313,7 +313,9 @@ func (m *Machine[S, U]) begin() {
 	}
 	before := len(m.tasks)
 	m.tasks = m.tasks[:0]
-	slices.Sort(m.plain)
+	if len(m.plain) > 1 {
+		slices.Sort(m.plain)
+	}
 	for _, n := range m.plain {
 		m.tasks = append(m.tasks, Task{Node: n})
 	}

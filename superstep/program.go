@@ -17,8 +17,10 @@ type program[S, U any] struct {
 
 type nodeProgram struct {
 	loop  retrypolicy.Loop
-	whose string             // names the node when it panics
-	child *program[any, any] // of a subgraph
+	whose string // names the node when it panics
+	// of a subgraph, the same for its in and out functions
+	whoseIn, whoseOut string
+	child             *program[any, any] // of a subgraph
 }
 
 // newProgram fits cfg, which is complete and valid, to a graph. The default policy is checked against each node as
@@ -31,6 +33,7 @@ func newProgram[S, U any](plan *graph.Plan[S, U], limit int, cfg *Config) (*prog
 		np := &p.nodes[i]
 		np.whose = fmt.Sprintf("node %q", n.Name)
 		if n.Sub != nil {
+			np.whoseIn, np.whoseOut = "in function of "+np.whose, "out function of "+np.whose
 			childLimit := n.MaxSuperSteps
 			if childLimit == 0 {
 				childLimit = cfg.MaxSuperSteps

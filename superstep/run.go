@@ -2,7 +2,6 @@ package superstep
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +23,7 @@ type run struct {
 	usage     task.Usage
 	fatal     error // a panic of an observer, which fails the run whatever its tasks do
 	abandoned int
+	nodeSlots map[*nodeProgram]chan struct{}
 	// stuck counts the abandoned calls of the Runner that have not come back.
 	stuck *atomic.Int64
 }
@@ -66,22 +66,41 @@ func (r *run) stopped() bool {
 	}
 }
 
-// acquire takes one of the slots of MaxConcurrency.
-func (r *run) acquire(ctx context.Context) bool {
-	if r.slots == nil {
+// slotsOf returns the slots of a node that has a limit of its own, and nil for any other. They are the run's, so the limit
+// holds over all instances of a subgraph.
+func (r *run) slotsOf(n *nodeProgram, limit int) chan struct{} {
+	if limit == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slots := r.nodeSlots[n]
+	if slots == nil {
+		if r.nodeSlots == nil {
+			r.nodeSlots = map[*nodeProgram]chan struct{}{}
+		}
+		slots = make(chan struct{}, limit)
+		r.nodeSlots[n] = slots
+	}
+	return slots
+}
+
+// acquire takes a slot, if there are slots to take; it is false if ctx ends first.
+func acquire(ctx context.Context, slots chan struct{}) bool {
+	if slots == nil {
 		return true
 	}
 	select {
-	case r.slots <- struct{}{}:
+	case slots <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-func (r *run) release() {
-	if r.slots != nil {
-		<-r.slots
+func release(slots chan struct{}) {
+	if slots != nil {
+		<-slots
 	}
 }
 
@@ -93,6 +112,13 @@ func (r *run) fail(err error) {
 	}
 	r.mu.Unlock()
 	r.cancel(r.cancelled("an observer panicked"))
+}
+
+// broken returns the panic of an observer, if there was one.
+func (r *run) broken() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fatal
 }
 
 // abandon counts a call that is left behind and says so.
@@ -115,11 +141,16 @@ func (r *run) abandonStrand(ctx context.Context, s *strand) bool {
 	return true
 }
 
-// goexit is the failure of a task that ended its goroutine with runtime.Goexit.
+// goexit is the failure of a goroutine that a call has ended with runtime.Goexit.
 func (r *run) goexit(s *strand) error {
-	at := s.at()
-	cause := &task.PanicError{Whose: fmt.Sprintf("node %q", at.node), Value: task.ErrGoexit}
-	err := &NodeError{Node: at.node, SuperStep: at.step, Task: at.index, Attempts: at.attempt, Class: r.classify(cause), Err: cause}
+	cause := error(&task.PanicError{Whose: s.whose, Value: task.ErrGoexit})
+	err := cause
+	if s.caught != nil {
+		err = &CatchError{Handler: cause, First: s.caught}
+	}
+	if len(s.open) > 0 {
+		err = r.nodeError(s.at(), err, cause)
+	}
 	r.closeTasks(s, err)
 	return err
 }
@@ -127,12 +158,19 @@ func (r *run) goexit(s *strand) error {
 // closeTasks ends the open tasks of a goroutine that cannot do so itself, the innermost first.
 func (r *run) closeTasks(s *strand, err error) {
 	f := r.failure(err)
-	r.emit(&task.AttemptFailed{Failure: f, Final: true, Reason: "the call did not return"}, s.at().header())
-	r.emit(&task.AttemptDiscarded{}, s.at().header())
-	for len(s.open) > 0 {
-		r.emit(&task.TaskFailed{Failure: f}, s.at().header())
-		s.open = s.open[:len(s.open)-1]
+	for ; len(s.open) > 0; s.open = s.open[:len(s.open)-1] {
+		at := s.at()
+		if at.running {
+			r.emit(&task.AttemptFailed{Failure: f, Final: true, Reason: "the call did not return"}, at.header())
+			r.emit(&task.AttemptDiscarded{}, at.header())
+		}
+		r.emit(&task.TaskFailed{Failure: f}, at.header())
 	}
+}
+
+// nodeError says that a task has failed for good with err; its class is that of cause.
+func (r *run) nodeError(at *openTask, err, cause error) *NodeError {
+	return &NodeError{Node: at.node, SuperStep: at.step, Task: at.index, Attempts: at.attempt, Class: r.classify(cause), Err: err}
 }
 
 func (r *run) addUsage(u task.Usage) {
@@ -151,7 +189,7 @@ func (r *run) emit(ev task.Event, h task.Header) {
 func (r *run) failure(err error) task.Failure { return failure(err, r.classify(err)) }
 
 func failure(err error, class classifier.RunErrorClass) task.Failure {
-	return task.Failure{Class: string(class), Text: err.Error(), Err: err}
+	return task.Failure{Class: string(class), Text: classifier.Message(err), Err: err}
 }
 
 func (r *run) classify(err error) classifier.RunErrorClass {
@@ -177,10 +215,15 @@ func (e *events) send(r *run, ev task.Event, h task.Header, from *attempt) {
 	}
 	h.RunID, h.Time = r.id, time.Now()
 	task.Stamp(ev, h)
+	healthy := true
 	for _, o := range e.observers {
 		if err := observe(o, ev); err != nil {
 			r.fail(err)
+			healthy = false
 		}
+	}
+	if h.Kind = ev.Head().Kind; h.Kind == task.KindRunCompleted && !healthy {
+		return // the run has not completed after all
 	}
 	if e.stream != nil {
 		select {

@@ -68,14 +68,11 @@ type Result[S any] struct {
 // RunOption sets something of one run.
 type RunOption func(*runOptions)
 
-type runOptions struct {
-	id    string
-	hasID bool
-}
+type runOptions struct{ id string }
 
 // RunID names the run; without it a run gets a random name. It is any non-empty string, and only ever data.
 func RunID(id string) RunOption {
-	return func(o *runOptions) { o.id, o.hasID = id, true }
+	return func(o *runOptions) { o.id = id }
 }
 
 // Run runs the graph from in until nothing is active, and returns the final state. On an error the result is not nil and
@@ -89,11 +86,27 @@ func RunID(id string) RunOption {
 //
 // No goroutine outlives Run, except calls that ignored the end of their context for longer than Grace.
 func (r *Runner[S, U]) Run(ctx context.Context, in S, opts ...RunOption) (*Result[S], error) {
+	id, err := runID(opts)
+	if err != nil {
+		return &Result[S]{State: in}, err
+	}
 	var e *events
 	if len(r.cfg.Observers) > 0 {
 		e = &events{observers: r.cfg.Observers}
 	}
-	return r.execute(ctx, in, opts, e)
+	return r.execute(ctx, in, id, e)
+}
+
+// runID is the name given to a run, or a random one.
+func runID(opts []RunOption) (string, error) {
+	o := runOptions{id: rand.Text()}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.id == "" {
+		return "", errors.New("pawl: superstep.RunID: the id is empty: pass a name, or no RunID for a random one")
+	}
+	return o.id, nil
 }
 
 // Abandoned is how many calls have been abandoned and have not come back yet.
@@ -156,18 +169,8 @@ func (r *Runner[S, U]) dismiss() {
 
 // execute runs the graph. A goroutine of its own drives it and calls the nodes; this one waits, so that it can walk away
 // from a node that ignores the end of its context.
-func (r *Runner[S, U]) execute(ctx context.Context, in S, opts []RunOption, e *events) (*Result[S], error) {
-	var o runOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
-	if o.hasID && o.id == "" {
-		return &Result[S]{State: in}, errors.New("pawl: superstep.RunID: the id is empty: pass a name, or no RunID for a random one")
-	}
-	if !o.hasID {
-		o.id = rand.Text()
-	}
-	x := &run{id: o.id, cfg: &r.cfg, events: e, stop: r.stop, stuck: &r.stuck}
+func (r *Runner[S, U]) execute(ctx context.Context, in S, id string, e *events) (*Result[S], error) {
+	x := &run{id: id, cfg: &r.cfg, events: e, stop: r.stop, stuck: &r.stuck}
 	if err := r.admit(ctx, x); err != nil {
 		return &Result[S]{State: in, RunID: x.id}, err
 	}
@@ -192,31 +195,16 @@ func (r *Runner[S, U]) execute(ctx context.Context, in S, opts []RunOption, e *e
 func (r *Runner[S, U]) await(ctx context.Context, d *driver[S, U]) error {
 	t := &trunk[S, U]{d: d, done: make(chan error, 1)}
 	go t.work(ctx)
-	grace := time.Duration(-1)
 	select {
 	case err := <-t.done:
 		return err
 	case <-ctx.Done():
-	case <-r.stop:
-		grace = r.cfg.Grace
+	case <-r.stop: // let the super-step finish, then cancel it
+		grace := time.AfterFunc(r.cfg.Grace, func() { d.run.cancel(d.run.stoppedError()) })
+		defer grace.Stop()
 	}
-	if grace >= 0 { // let the super-step finish, then cancel it
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		select {
-		case err := <-t.done:
-			return err
-		case <-ctx.Done():
-		case <-timer.C:
-			d.run.cancel(d.run.stoppedError())
-		}
-	}
-	timer := time.NewTimer(r.cfg.Grace)
-	defer timer.Stop()
-	select {
-	case err := <-t.done:
+	if err, ok := awaitCall(ctx, t.done, r.cfg.Grace); ok {
 		return err
-	case <-timer.C:
 	}
 	if d.run.abandonStrand(ctx, &t.strand) {
 		return d.run.ended(ctx)
@@ -232,15 +220,17 @@ type trunk[S, U any] struct {
 }
 
 func (t *trunk[S, U]) work(ctx context.Context) {
+	finished := false
 	defer func() {
 		switch {
 		case t.lost():
 			t.d.run.stuck.Add(-1)
-		case len(t.open) > 0: // a task has ended the goroutine under us
+		case !finished: // a call has ended the goroutine under us
 			t.done <- t.d.run.goexit(&t.strand)
 		}
 	}()
 	err := t.d.drive(ctx, &t.strand)
+	finished = true
 	if !t.lost() {
 		t.done <- err
 	}
@@ -249,19 +239,24 @@ func (t *trunk[S, U]) work(ctx context.Context) {
 // finish makes the result and reports the end of the run.
 func (d *driver[S, U]) finish(err error) (*Result[S], error) {
 	x := d.run
+	res := &Result[S]{State: d.m.State(), RunID: x.id, SuperSteps: d.m.Accepted()}
 	x.mu.Lock()
-	if x.fatal != nil {
-		err = x.fatal
-	}
-	res := &Result[S]{State: d.m.State(), RunID: x.id, SuperSteps: d.m.Accepted(), Usage: x.usage, Abandoned: x.abandoned}
+	res.Usage, res.Abandoned = x.usage, x.abandoned
 	x.mu.Unlock()
 	if err == nil {
 		res.Unfired = d.m.Unfired()
 	}
-	if x.events != nil {
-		x.emit(lastEvent(x, res, err), task.Header{})
-		x.events.close()
+	if x.events == nil {
+		return res, err
 	}
+	if x.broken() == nil {
+		x.emit(lastEvent(x, res, err), task.Header{})
+	}
+	if fatal := x.broken(); fatal != nil { // perhaps only just now
+		err = fatal
+		x.emit(&task.RunFailed{Failure: x.failure(err)}, task.Header{})
+	}
+	x.events.close()
 	return res, err
 }
 
@@ -270,7 +265,7 @@ func lastEvent[S any](x *run, res *Result[S], err error) task.Event {
 	switch {
 	case err == nil:
 		return &task.RunCompleted[S]{State: res.State, SuperSteps: res.SuperSteps, Usage: res.Usage, Unfired: res.Unfired}
-	case errors.As(err, &cancelled) && x.fatal == nil:
+	case errors.As(err, &cancelled):
 		return &task.RunCancelled{Failure: x.failure(err)}
 	}
 	return &task.RunFailed{Failure: x.failure(err)}

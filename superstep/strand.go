@@ -14,12 +14,17 @@ type strand struct {
 	// open are the tasks the goroutine is at, a subgraph's inside its parent's. Only the goroutine itself uses it, or
 	// whoever finishes for it: after it was abandoned, or when a task has ended it with runtime.Goexit.
 	open []openTask
+	// whose says which user code the goroutine is in or was in last, and caught is the failure that a Catch handler was
+	// called for: for the error of a goroutine that a call has ended.
+	whose  string
+	caught error
 }
 
 // openTask is a task that has started and not ended.
 type openTask struct {
 	node                 string
 	step, index, attempt int
+	running              bool // an attempt has been reported as started, and not as ended
 }
 
 func (o *openTask) header() task.Header {

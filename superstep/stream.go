@@ -2,7 +2,6 @@ package superstep
 
 import (
 	"context"
-	"errors"
 	"iter"
 
 	"github.com/pawl-go/pawl/task"
@@ -15,6 +14,11 @@ import (
 // The sequence is for one use: each range over it is a run of its own.
 func (r *Runner[S, U]) Stream(ctx context.Context, in S, opts ...RunOption) iter.Seq2[task.Event, error] {
 	return func(yield func(task.Event, error) bool) {
+		id, err := runID(opts)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		var (
 			stream     = make(chan task.Event)
 			left       = make(chan struct{})
@@ -23,12 +27,12 @@ func (r *Runner[S, U]) Stream(ctx context.Context, in S, opts ...RunOption) iter
 		)
 		defer leave(nil)
 		go func() {
-			_, err := r.execute(ctx, in, opts, &events{observers: r.cfg.Observers, stream: stream, left: left})
+			_, err := r.execute(ctx, in, id, &events{observers: r.cfg.Observers, stream: stream, left: left})
 			done <- err
 		}()
 		defer func() { // also if the loop's body panics
 			close(left)
-			leave(errors.New("the consumer left the stream"))
+			leave(&CancelledError{RunID: id, Reason: "the consumer left the stream", kind: context.Canceled})
 			<-done
 		}()
 		for {

@@ -11,23 +11,27 @@ import (
 	"github.com/pawl-go/pawl/task"
 )
 
+// call is what running one task needs at hand. A goroutine keeps one for all its tasks, so that a task allocates none.
+type call[S, U any] struct {
+	d    *driver[S, U]
+	s    *strand
+	t    *Task
+	node *graph.PlanNode[S, U]
+	prog *nodeProgram
+	next graph.Next // what the last attempt, a Goto, named
+}
+
 // runTask runs the i-th task to its end, whatever attempts that takes, and completes it in the machine. The error is a
 // failure for good, or the end of ctx. If s is lost on the way, it touches nothing more and the result means nothing.
 func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i int) error {
-	c.d, c.s, c.t = d, s, d.m.Tasks()[i]
-	c.name(graph.Next{})
+	c.d, c.s, c.t = d, s, &d.m.Tasks()[i]
 	c.node, c.prog = &d.prog.plan.Nodes[c.t.Node], &d.prog.nodes[c.t.Node]
+	c.name(graph.Next{})
 	s.open = append(s.open, openTask{node: d.pathOf(c.node.Name), step: d.m.SuperStep(), index: c.t.Index})
 	if d.run.events != nil {
 		d.run.emit(&task.TaskStarted{}, s.at().header())
 	}
-	var u U
-	var err error
-	if c.prog.child != nil {
-		u, err = c.subgraph(ctx)
-	} else {
-		u, err = c.function(ctx)
-	}
+	u, err := c.limited(ctx)
 	if s.lost() {
 		return err
 	}
@@ -60,16 +64,6 @@ func (d *driver[S, U]) pathOf(name string) string {
 	return d.path + "/" + name
 }
 
-// call is what running one task needs at hand. A goroutine keeps one for all its tasks, so that a task allocates none.
-type call[S, U any] struct {
-	d    *driver[S, U]
-	s    *strand
-	t    Task
-	node *graph.PlanNode[S, U]
-	prog *nodeProgram
-	next graph.Next // what the last attempt, a Goto, named
-}
-
 // name keeps what the attempt named, which is nothing unless the node is a Goto.
 func (c *call[S, U]) name(next graph.Next) {
 	if next.Len() > 0 || c.next.Len() > 0 {
@@ -78,18 +72,36 @@ func (c *call[S, U]) name(next graph.Next) {
 }
 
 // failed says that the task has failed for good.
-func (c *call[S, U]) failed(err error) *NodeError {
-	at := c.s.at()
-	return &NodeError{Node: at.node, SuperStep: at.step, Task: at.index, Attempts: at.attempt, Class: c.d.run.classify(err), Err: err}
+func (c *call[S, U]) failed(err error) *NodeError { return c.d.run.nodeError(c.s.at(), err, err) }
+
+// limited runs the task when the limits on concurrency allow it. A subgraph takes no slot of the run's: its nodes do.
+func (c *call[S, U]) limited(ctx context.Context) (U, error) {
+	isSub := c.prog.child != nil
+	slots := c.d.run.slots
+	if isSub {
+		slots = nil
+	}
+	if c.node.MaxConcurrency > 0 || slots != nil {
+		own := c.d.run.slotsOf(c.prog, c.node.MaxConcurrency)
+		if !acquire(ctx, own) {
+			var none U
+			return none, c.d.run.ended(ctx)
+		}
+		defer release(own)
+		if !acquire(ctx, slots) {
+			var none U
+			return none, c.d.run.ended(ctx)
+		}
+		defer release(slots)
+	}
+	if isSub {
+		return c.subgraph(ctx)
+	}
+	return c.function(ctx)
 }
 
 // function calls a function node under its retry policy, then its Catch handler if it failed for good.
 func (c *call[S, U]) function(ctx context.Context) (U, error) {
-	var zero U
-	if !c.d.run.acquire(ctx) {
-		return zero, c.d.run.ended(ctx)
-	}
-	defer c.d.run.release()
 	loop := &c.prog.loop
 	if c.d.run.events != nil {
 		loop = c.observed(loop)
@@ -102,40 +114,60 @@ func (c *call[S, U]) function(ctx context.Context) (U, error) {
 		return u, err
 	}
 	failed := c.failed(err)
-	if c.node.Catch == nil {
-		return zero, failed
+	if c.node.Catch == nil || endedGoroutine(err) {
+		return u, failed
 	}
 	return c.handle(ctx, failed)
+}
+
+// endedGoroutine reports whether the call has ended its goroutine. No Catch handler is asked then: where the call was
+// made inline there is no goroutine left to ask it.
+func endedGoroutine(err error) bool {
+	var p *task.PanicError
+	return errors.As(err, &p) && p.Value == any(task.ErrGoexit)
 }
 
 // attempt makes one attempt, here, or elsewhere if its time is limited: then it may have to be left behind while its
 // task goes on.
 func (c *call[S, U]) attempt(ctx context.Context) (U, error) {
-	a := c.newAttempt(ctx, c.s)
-	if c.d.run.events != nil {
-		c.d.run.emit(&task.AttemptStarted{}, a.at.header())
-	}
+	a := c.begin(ctx, false)
 	if c.node.Timeout > 0 {
 		return c.detached(a)
 	}
-	var zero U
+	c.s.whose = c.prog.whose
 	if !c.s.enter() {
-		return zero, c.d.run.ended(ctx)
+		var none U
+		return none, c.d.run.ended(ctx)
 	}
 	u, next, err := c.invoke(a, c.d.m.State())
 	if !c.s.leave() {
-		return zero, errLost
+		return u, errLost
 	}
-	a.over.Store(true)
-	c.name(next)
-	return u, err
+	return c.end(a, u, next, err)
 }
 
 // errLost stands in for the outcome of an abandoned call. Nobody sees it.
 var errLost = errors.New("pawl: abandoned")
 
-func (c *call[S, U]) newAttempt(ctx context.Context, s *strand) *attempt {
-	return &attempt{Context: ctx, place: &c.d.place, left: c.d.m.SuperStepsLeft(), at: *c.s.at(), strand: s}
+// begin starts an attempt.
+func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
+	at := c.s.at()
+	a := &attempt{Context: ctx, place: &c.d.place, left: c.d.m.SuperStepsLeft(), at: *at, strand: c.s}
+	if c.d.run.events != nil {
+		at.running = true
+		c.d.run.emit(&task.AttemptStarted{Handler: handler}, a.at.header())
+	}
+	return a
+}
+
+// end takes the outcome of an attempt that has returned.
+func (c *call[S, U]) end(a *attempt, u U, next graph.Next, err error) (U, error) {
+	a.over.Store(true)
+	if err == nil && next.Len() > 0 {
+		err = c.d.m.allowed(c.node.Name, c.node.Targets, next)
+	}
+	c.name(next)
+	return u, err
 }
 
 // invoke calls the node's function.
@@ -159,7 +191,8 @@ func (c *call[S, U]) invokeChecked(a *attempt, s S) (u U, next graph.Next, err e
 	return c.node.Call(a, s, c.t.Items, c.t.Item)
 }
 
-// detached makes an attempt on a goroutine of its own, and leaves it behind if it outlasts the end of its context by Grace.
+// detached makes an attempt on a goroutine of its own, and leaves it behind if it outlasts the end of its context by
+// Grace.
 func (c *call[S, U]) detached(a *attempt) (U, error) {
 	type outcome struct {
 		u    U
@@ -167,12 +200,12 @@ func (c *call[S, U]) detached(a *attempt) (U, error) {
 		err  error
 	}
 	var (
-		left  = *c // the call may still use it when c has gone on to the next task
-		state = c.d.m.State()
-		came  = make(chan outcome, 1)
-		s     = &strand{}
+		left, t = *c, *c.t // the call may still use them when c has gone on to other tasks
+		state   = c.d.m.State()
+		came    = make(chan outcome, 1)
+		s       = &strand{}
 	)
-	a.strand = s
+	left.t, a.strand = &t, s
 	s.enter()
 	go func() {
 		out := outcome{err: &task.PanicError{Whose: left.prog.whose, Value: task.ErrGoexit}}
@@ -185,94 +218,94 @@ func (c *call[S, U]) detached(a *attempt) (U, error) {
 		}()
 		out.u, out.next, out.err = left.invoke(a, state)
 	}()
-	take := func(out outcome) (U, error) {
-		a.over.Store(true)
-		c.name(out.next)
-		return out.u, out.err
+	out, ok := awaitCall(a, came, c.d.run.cfg.Grace)
+	if !ok {
+		if s.abandon() {
+			c.d.run.abandon(a.at.header())
+			return out.u, a.Err()
+		}
+		out = <-came
 	}
+	return c.end(a, out.u, out.next, out.err)
+}
+
+// awaitCall waits for the outcome of a call, but not longer than grace after the end of its context.
+func awaitCall[T any](ctx context.Context, came <-chan T, grace time.Duration) (out T, ok bool) {
 	select {
-	case out := <-came:
-		return take(out)
-	case <-a.Done():
+	case out = <-came:
+		return out, true
+	case <-ctx.Done():
 	}
-	grace := time.NewTimer(c.d.run.cfg.Grace)
-	defer grace.Stop()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
 	select {
-	case out := <-came:
-		return take(out)
-	case <-grace.C:
+	case out = <-came:
+		return out, true
+	case <-timer.C:
+		return out, false
 	}
-	if !s.abandon() {
-		return take(<-came)
-	}
-	c.d.run.abandon(a.at.header())
-	var zero U
-	return zero, a.Err()
 }
 
 // observed returns a copy of the loop that reports failed attempts as events.
 func (c *call[S, U]) observed(loop *retrypolicy.Loop) *retrypolicy.Loop {
 	l := *loop
 	l.Observe = func(_ context.Context, at retrypolicy.Attempt) {
-		if c.s.lost() {
-			return
+		if !c.s.lost() {
+			c.discard(&task.AttemptFailed{
+				Failure: failure(at.Err, at.Class),
+				Delay:   at.Delay, Hint: at.Hint, Final: at.Final, Reason: string(at.Reason),
+			})
 		}
-		c.discard(&task.AttemptFailed{
-			Failure: failure(at.Err, at.Class),
-			Delay:   at.Delay, Hint: at.Hint, Final: at.Final, Reason: string(at.Reason),
-		}, at.Number)
 	}
 	return &l
 }
 
-// discard reports a failed attempt, and that what it streamed must be forgotten.
-func (c *call[S, U]) discard(failed *task.AttemptFailed, number int) {
-	h := c.s.at().header()
-	h.Attempt = number
-	c.d.run.emit(failed, h)
-	c.d.run.emit(&task.AttemptDiscarded{}, h)
+// discard reports that the attempt has failed, and that what it streamed must be forgotten.
+func (c *call[S, U]) discard(failed *task.AttemptFailed) {
+	at := c.s.at()
+	at.running = false
+	c.d.run.emit(failed, at.header())
+	c.d.run.emit(&task.AttemptDiscarded{}, at.header())
 }
 
 // handle calls the Catch handler of a node that has failed for good.
 func (c *call[S, U]) handle(ctx context.Context, failed *NodeError) (U, error) {
-	var zero U
 	c.s.at().attempt++
 	c.name(graph.Next{})
-	a := c.newAttempt(ctx, c.s)
-	if c.d.run.events != nil {
-		c.d.run.emit(&task.AttemptStarted{Handler: true}, a.at.header())
-	}
+	a := c.begin(ctx, true)
+	c.s.whose, c.s.caught = "Catch handler of "+c.prog.whose, failed
 	if !c.s.enter() {
-		return zero, c.d.run.ended(ctx)
+		var none U
+		return none, c.d.run.ended(ctx)
 	}
 	u, err := c.invokeHandler(a, failed)
 	if !c.s.leave() {
-		return zero, errLost
+		return u, errLost
 	}
 	a.over.Store(true)
+	c.s.caught = nil
 	if err == nil {
 		return u, nil
 	}
 	if c.d.run.events != nil {
-		c.discard(&task.AttemptFailed{Failure: c.d.run.failure(err), Final: true, Reason: "a Catch handler is not retried"}, c.s.at().attempt)
+		c.discard(&task.AttemptFailed{Failure: c.d.run.failure(err), Final: true, Reason: "a Catch handler is not retried"})
 	}
-	both := c.failed(&CatchError{Handler: err, First: failed})
-	both.Class = c.d.run.classify(err) // the first failure was dealt with; this one was not
-	return zero, both
+	// The first failure was dealt with, so the class is that of the second.
+	return u, c.d.run.nodeError(c.s.at(), &CatchError{Handler: err, First: failed}, err)
 }
 
 func (c *call[S, U]) invokeHandler(a *attempt, failed *NodeError) (u U, err error) {
-	defer task.Recover("Catch handler of "+c.prog.whose, &err)
+	defer task.Recover(c.s.whose, &err)
 	return c.node.Catch(a, c.d.m.State(), c.t.Items, c.t.Item, failed)
 }
 
-// subgraph runs a graph as a node. The child's function nodes take slots and make attempts; the node itself does not.
+// subgraph runs a graph as a node. The child's function nodes make attempts; the node itself counts as one.
 func (c *call[S, U]) subgraph(ctx context.Context) (U, error) {
+	var none U
 	c.s.at().attempt = 1
-	var zero U
 	in, err := c.in()
 	if err != nil {
-		return zero, c.failed(err)
+		return none, c.failed(err)
 	}
 	path := c.s.at().node
 	if c.node.Kind.FannedOut() {
@@ -286,26 +319,30 @@ func (c *call[S, U]) subgraph(ctx context.Context) (U, error) {
 		prog: c.prog.child,
 		m:    newMachine(c.prog.child.plan, in, c.prog.child.limit),
 	}
-	err = child.drive(ctx, c.s)
-	if err == nil && !c.s.lost() {
-		u, err := c.out(child.m.State())
-		if err != nil {
-			return zero, c.failed(err)
+	if err = child.drive(ctx, c.s); c.s.lost() {
+		return none, err
+	}
+	if err != nil {
+		if inner := (*NodeError)(nil); errors.As(err, &inner) {
+			return none, err // it names the node that failed, by its whole path
 		}
-		return u, nil
+		return none, c.failed(err)
 	}
-	if inner := (*NodeError)(nil); errors.As(err, &inner) {
-		return zero, err // it names the node that failed, by its whole path
+	u, err := c.out(child.m.State())
+	if err != nil {
+		return none, c.failed(err)
 	}
-	return zero, c.failed(err)
+	return u, nil
 }
 
 func (c *call[S, U]) in() (in any, err error) {
-	defer task.Recover("in function of "+c.prog.whose, &err)
+	c.s.whose = c.prog.whoseIn
+	defer task.Recover(c.s.whose, &err)
 	return c.node.Sub.In(c.d.m.State(), c.t.Items, c.t.Item), nil
 }
 
 func (c *call[S, U]) out(state any) (u U, err error) {
-	defer task.Recover("out function of "+c.prog.whose, &err)
+	c.s.whose = c.prog.whoseOut
+	defer task.Recover(c.s.whose, &err)
 	return c.node.Sub.Out(state), nil
 }
