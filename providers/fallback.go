@@ -12,7 +12,8 @@ import (
 )
 
 // Fallback asks the next provider if one fails in a way that a retry might cure: a transient class, and no permanent HTTP
-// status. The answer's Provider says who gave it. A stream that has given a piece is not started anew elsewhere.
+// status. The answer's Provider says who gave it. A stream that has given
+// something of the answer is not started anew elsewhere.
 //
 // If all fail, the error is a *FallbackError. A failure that is not transient ends the round: no other provider is asked to
 // make up for a bad request. So does the end of the call's context.
@@ -145,21 +146,50 @@ func (f *fallback) Stream(ctx context.Context, req Request) iter.Seq2[*Delta, er
 	}
 }
 
-// pass hands on the stream of one provider. given is true if the consumer has got a piece of it.
+// pass hands on the stream of one provider. given is true if the consumer has got a piece of it. Pieces that carry nothing
+// of the answer are held back until one does: a provider that fails behind its opening chunk leaves no trace.
 func (f *fallback) pass(ctx context.Context, req Request, p Provider, yield func(*Delta, error) bool) (given bool, err error) {
+	var held []*Delta
 	for d, err := range p.Stream(ctx, req) {
 		if err != nil {
 			return given, err
 		}
-		if d != nil {
-			setOnce(&d.Provider, p.Name())
+		if d == nil {
+			continue
+		}
+		setOnce(&d.Provider, p.Name())
+		held = append(held, d)
+		if !given && !carries(d) {
+			continue
 		}
 		given = true
-		if !yield(d, nil) {
+		if !handOver(held, yield) {
 			return true, nil
 		}
+		held = held[:0]
 	}
-	return given, nil
+	return handOver(held, yield), nil
+}
+
+func handOver(held []*Delta, yield func(*Delta, error) bool) bool {
+	for _, d := range held {
+		if !yield(d, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// carries reports whether a piece holds something of the answer.
+func carries(d *Delta) bool {
+	for i := range d.Choices {
+		c := &d.Choices[i]
+		if c.Delta.Content != "" || c.Delta.Refusal != "" || c.Delta.ReasoningContent != "" || c.FinishReason != "" ||
+			c.Delta.FunctionCall != nil || len(c.Delta.ToolCalls) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // end notes a failure, and returns the error if nobody else is to be asked.

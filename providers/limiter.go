@@ -1,14 +1,12 @@
 package providers
 
 import (
+	"container/list"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // Limiter is what a RateLimit keeps. All providers that it wraps share it. It is safe for concurrent use and starts no
@@ -19,6 +17,14 @@ type Limiter struct {
 	mu               sync.Mutex
 	requests, tokens *bucket // nil: no bound
 	pausedUntil      time.Time
+	waiting          list.List // of *turn, in the order of their coming
+}
+
+// turn is the place of a call that waits.
+type turn struct {
+	tokens int
+	at     time.Time
+	moved  chan struct{} // has an element if a pause has put it off
 }
 
 // Wrap makes it a Middleware.
@@ -31,6 +37,9 @@ func (l *Limiter) Wrap(next Provider) (Provider, error) {
 
 // admit waits for the call's turn, and returns the tokens that were taken for it.
 func (l *Limiter) admit(ctx context.Context, provider string, req Request) (int, error) {
+	if ctx.Err() != nil {
+		return 0, notStarted(ctx, provider, req, "before its turn (RateLimit)")
+	}
 	n := 0
 	if l.tokens != nil {
 		n = max(0, l.cfg.Estimate(req))
@@ -38,58 +47,116 @@ func (l *Limiter) admit(ctx context.Context, provider string, req Request) (int,
 			return 0, tooLarge(provider, req, n, l.cfg.TokenBurst)
 		}
 	}
+	t, place := l.enqueue(n)
+	if place == nil {
+		return n, nil
+	}
 	for {
-		if ctx.Err() != nil {
-			return 0, notStarted(ctx, provider, req, "before its turn (RateLimit)")
-		}
-		wait, why := l.reserve(ctx, n)
-		if why != "" {
+		wait, why := l.check(ctx, t, place)
+		switch {
+		case why != "":
 			return 0, tooSoon(provider, req, wait, why)
-		}
-		if !sleep(ctx, wait) {
-			l.giveBack(n)
+		case wait <= 0:
+			return n, nil
+		case !t.sleep(ctx, wait):
+			l.leave(t, place)
 			return 0, notStarted(ctx, provider, req, "while waiting for its turn (RateLimit)")
 		}
-		if !l.paused() {
-			return n, nil
-		}
-		l.giveBack(n) // a pause began meanwhile: take a new turn behind it
 	}
 }
 
-// reserve takes a turn and returns the wait for it. If that is too long, nothing is taken and why says so.
-func (l *Limiter) reserve(ctx context.Context, n int) (wait time.Duration, why string) {
+// enqueue takes a turn behind all others. A turn that has come already has no place in the line.
+func (l *Limiter) enqueue(n int) (*turn, *list.Element) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
+	t, now := &turn{tokens: n}, time.Now()
+	l.schedule(t, now)
+	if !t.at.After(now) {
+		return nil, nil
+	}
+	t.moved = make(chan struct{}, 1)
+	return t, l.waiting.PushBack(t)
+}
+
+// schedule takes what the turn needs and says when it is.
+func (l *Limiter) schedule(t *turn, now time.Time) {
 	at := now
 	if l.pausedUntil.After(now) {
 		at = l.pausedUntil // turns are spread out from the end of the pause on
 	}
-	wait = at.Sub(now) + max(l.requests.take(at, 1), l.tokens.take(at, n))
-	if deadline, ok := ctx.Deadline(); ok && !now.Add(wait).Before(deadline) {
+	t.at = at.Add(max(l.requests.take(at, 1), l.tokens.take(at, t.tokens)))
+}
+
+// check returns the time that is left to a turn. A turn that has come, or that is too far away (why says so), is taken out
+// of the line; the latter gives back what it took.
+func (l *Limiter) check(ctx context.Context, t *turn, place *list.Element) (wait time.Duration, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	wait = t.at.Sub(now)
+	deadline, ok := ctx.Deadline()
+	switch {
+	case wait <= 0:
+		l.waiting.Remove(place)
+		return 0, ""
+	case ok && !t.at.Before(deadline):
 		why = "does not fit the context's deadline"
-	} else if wait > l.cfg.MaxWait {
+	case wait > l.cfg.MaxWait:
 		why = fmt.Sprintf("is longer than RateLimit.MaxWait (%v)", l.cfg.MaxWait)
+	default:
+		return wait, ""
 	}
-	if why != "" {
-		l.requests.giveBack(1)
-		l.tokens.giveBack(n)
-	}
+	l.giveUp(t, place)
 	return wait, why
 }
 
-func (l *Limiter) giveBack(n int) {
+func (l *Limiter) leave(t *turn, place *list.Element) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.requests.giveBack(1)
-	l.tokens.giveBack(n)
+	l.giveUp(t, place)
 }
 
-func (l *Limiter) paused() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.pausedUntil.After(time.Now())
+func (l *Limiter) giveUp(t *turn, place *list.Element) {
+	l.waiting.Remove(place)
+	l.requests.giveBack(1)
+	l.tokens.giveBack(t.tokens)
+}
+
+// pause puts off all turns, those of the waiting included, which keep their order.
+func (l *Limiter) pause(until time.Time) {
+	if !until.After(l.pausedUntil) {
+		return
+	}
+	l.pausedUntil = until
+	var turns []*turn
+	for e := l.waiting.Front(); e != nil; e = e.Next() {
+		if t, ok := e.Value.(*turn); ok {
+			turns = append(turns, t)
+			l.requests.giveBack(1)
+			l.tokens.giveBack(t.tokens)
+		}
+	}
+	for _, t := range turns {
+		l.schedule(t, time.Now())
+		select {
+		case t.moved <- struct{}{}:
+		default: // it has not yet looked at the last time
+		}
+	}
+}
+
+// sleep returns true when d has passed or the turn was moved, false if ctx ended before.
+func (t *turn) sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-t.moved:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // settle corrects the estimate by what was really used, and pauses if the server asks for it. A call that reports nothing
@@ -113,87 +180,7 @@ func (l *Limiter) settle(estimated, reported int, err error) {
 	case reported > 0:
 		l.tokens.giveBack(estimated - reported)
 	}
-	if until := time.Now().Add(pause); pause > 0 && until.After(l.pausedUntil) {
-		l.pausedUntil = until
+	if pause > 0 {
+		l.pause(time.Now().Add(pause))
 	}
-}
-
-// bucket is a rate.Limiter that takes things back. A nil bucket has no bound.
-type bucket struct {
-	limiter *rate.Limiter
-	burst   int
-	credit  int // taken and not used: spent before the limiter is asked
-}
-
-func newBucket(perMinute, burst int) *bucket {
-	if perMinute == 0 {
-		return nil
-	}
-	return &bucket{limiter: rate.NewLimiter(rate.Limit(float64(perMinute)/60), burst), burst: burst}
-}
-
-// take takes n and returns the wait from at on. More than the burst is taken too: what was used was used.
-func (b *bucket) take(at time.Time, n int) time.Duration {
-	if b == nil {
-		return 0
-	}
-	// Together with the limiter's own, the credit never makes more than the burst.
-	b.credit = max(0, min(b.credit, b.burst-int(b.limiter.TokensAt(at))))
-	fromCredit := min(n, b.credit)
-	b.credit -= fromCredit
-	n -= fromCredit
-	for ; n > b.burst; n -= b.burst {
-		b.limiter.ReserveN(at, b.burst)
-	}
-	return b.limiter.ReserveN(at, n).DelayFrom(at)
-}
-
-func (b *bucket) giveBack(n int) {
-	if b != nil {
-		b.credit += n
-	}
-}
-
-// sleep returns true when d has passed, false if ctx ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// estimate is the rough count of RateLimit.Estimate.
-func estimate(req Request, answer int) int {
-	const perMessage, perImage, bytesPerToken = 4, 1000, 4
-	tokens, size := 0, 0
-	for i := range req.Messages {
-		m := &req.Messages[i]
-		tokens += perMessage
-		size += len(m.Content) + len(m.Name) + len(m.ReasoningContent)
-		for _, part := range m.MultiContent {
-			size += len(part.Text)
-			if part.ImageURL != nil {
-				tokens += perImage
-			}
-		}
-		for _, t := range m.ToolCalls {
-			size += len(t.Function.Name) + len(t.Function.Arguments)
-		}
-	}
-	for _, t := range req.Tools {
-		if raw, err := json.Marshal(t); err == nil {
-			size += len(raw)
-		}
-	}
-	if limit := max(req.MaxCompletionTokens, req.MaxTokens); limit > 0 {
-		answer = limit
-	}
-	return tokens + size/bytesPerToken + answer*max(1, req.N)
 }
