@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -414,4 +415,24 @@ func attemptEvent(h *task.Header, t *openTask) error {
 		return when(!t.running, "the attempt has ended")
 	}
 	return fmt.Errorf("unknown kind %q", h.Kind)
+}
+
+// recorder keeps what is logged.
+type recorder struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.buf.Write(p)
+}
+
+func (r *recorder) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }
+
+func (r *recorder) lines() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Split(strings.TrimSpace(r.buf.String()), "\n")[:strings.Count(r.buf.String(), "\n")]
 }
