@@ -109,6 +109,9 @@ func (e *MutationError) Error() string {
 	return fmt.Sprintf("pawl: node %q changed %s of the state it was given: copy before changing, and return an update", e.Node, e.Path)
 }
 
+// Unretryable is true: the state is spoilt.
+func (e *MutationError) Unretryable() bool { return true }
+
 // RunTimeoutError says that a run took longer than Config.RunTimeout. It is a context.DeadlineExceeded to errors.Is.
 type RunTimeoutError struct{ After time.Duration }
 

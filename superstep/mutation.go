@@ -12,14 +12,23 @@ type picture []leaf
 
 type leaf struct{ path, value string }
 
-func takePicture[S any](s *S) picture {
-	name := reflect.TypeFor[S]().Name()
-	if name == "" {
-		name = "state"
-	}
+// takePicture pictures a state, which in a subgraph is boxed.
+func takePicture(s any) picture {
 	p := photographer{seen: map[visit]bool{}}
-	p.walk(name, reflect.ValueOf(s).Elem())
+	v := reflect.ValueOf(s)
+	name := "state"
+	if v.IsValid() && v.Type().Name() != "" {
+		name = v.Type().Name()
+	}
+	p.walk(name, v)
 	return p.leaves
+}
+
+// check sets *err if the state that was pictured has changed since.
+func (p picture) check(a *attempt, s any, err *error) {
+	if path := p.difference(takePicture(s)); path != "" {
+		*err = &MutationError{Node: a.at.node, Path: path}
+	}
 }
 
 // difference returns the path of the first leaf that two pictures do not share, or "".
@@ -51,6 +60,8 @@ type visit struct {
 
 func (p *photographer) walk(path string, v reflect.Value) {
 	switch v.Kind() {
+	case reflect.Invalid:
+		p.add(path, "nil")
 	case reflect.Struct:
 		for i := range v.NumField() {
 			p.walk(path+"."+v.Type().Field(i).Name, v.Field(i))
@@ -89,6 +100,9 @@ func (p *photographer) follow(path string, v reflect.Value) {
 			return
 		}
 		p.seen[at] = true
+	}
+	if v.Kind() == reflect.Interface {
+		p.add(path, v.Elem().Type()) // values of two types may print alike
 	}
 	p.walk(path, v.Elem())
 }

@@ -18,6 +18,8 @@ type run struct {
 	slots  chan struct{} // one for each function node being called; nil if there is no limit
 	cancel context.CancelCauseFunc
 	stop   <-chan struct{}
+	// timeout is the cause of the end of a run that takes too long; nil if it may take any time.
+	timeout *RunTimeoutError
 
 	mu        sync.Mutex
 	usage     task.Usage
@@ -37,7 +39,9 @@ func (r *run) ended(ctx context.Context) error {
 			return c
 		}
 	case *RunTimeoutError:
-		return c
+		if c == r.timeout {
+			return c
+		}
 	}
 	e := &CancelledError{RunID: r.id, Reason: "the context given to it ended: " + ctx.Err().Error(), kind: ctx.Err()}
 	if cause != ctx.Err() {
@@ -142,7 +146,12 @@ func (r *run) abandonStrand(ctx context.Context, s *strand) bool {
 }
 
 // goexit is the failure of a goroutine that a call has ended with runtime.Goexit.
-func (r *run) goexit(s *strand) error {
+func (r *run) goexit(ctx context.Context, s *strand) error {
+	if ctx.Err() != nil {
+		err := r.ended(ctx)
+		r.closeTasks(s, err)
+		return err
+	}
 	cause := error(&task.PanicError{Whose: s.whose, Value: task.ErrGoexit})
 	err := cause
 	if s.caught != nil {

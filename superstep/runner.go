@@ -147,6 +147,11 @@ func (r *Runner[S, U]) admit(ctx context.Context, x *run) error {
 	if r.runs == nil {
 		return nil
 	}
+	select {
+	case r.runs <- struct{}{}: // a free place is taken whatever else is the case, so that a run always ends the same way
+		return nil
+	default:
+	}
 	var err error
 	select {
 	case r.runs <- struct{}{}:
@@ -180,7 +185,8 @@ func (r *Runner[S, U]) execute(ctx context.Context, in S, id string, e *events) 
 	}
 	if r.cfg.RunTimeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.cfg.RunTimeout, &RunTimeoutError{After: r.cfg.RunTimeout})
+		x.timeout = &RunTimeoutError{After: r.cfg.RunTimeout}
+		ctx, cancel = context.WithTimeoutCause(ctx, r.cfg.RunTimeout, x.timeout)
 		defer cancel()
 	}
 	ctx, x.cancel = context.WithCancelCause(ctx)
@@ -226,7 +232,7 @@ func (t *trunk[S, U]) work(ctx context.Context) {
 		case t.lost():
 			t.d.run.stuck.Add(-1)
 		case !finished: // a call has ended the goroutine under us
-			t.done <- t.d.run.goexit(&t.strand)
+			t.done <- t.d.run.goexit(ctx, &t.strand)
 		}
 	}()
 	err := t.d.drive(ctx, &t.strand)
@@ -249,23 +255,23 @@ func (d *driver[S, U]) finish(err error) (*Result[S], error) {
 	if x.events == nil {
 		return res, err
 	}
-	if x.broken() == nil {
-		x.emit(lastEvent(x, res, err), task.Header{})
+	if fatal := x.broken(); fatal != nil {
+		err = fatal
 	}
+	x.emit(lastEvent(x, res, err), task.Header{})
+	x.events.close()
 	if fatal := x.broken(); fatal != nil { // perhaps only just now
 		err = fatal
-		x.emit(&task.RunFailed{Failure: x.failure(err)}, task.Header{})
 	}
-	x.events.close()
 	return res, err
 }
 
 func lastEvent[S any](x *run, res *Result[S], err error) task.Event {
-	var cancelled *CancelledError
-	switch {
-	case err == nil:
+	if err == nil {
 		return &task.RunCompleted[S]{State: res.State, SuperSteps: res.SuperSteps, Usage: res.Usage, Unfired: res.Unfired}
-	case errors.As(err, &cancelled):
+	}
+	// Only the run's own end counts: a node may well return another run's.
+	if c, is := err.(*CancelledError); is && c.RunID == x.id { //nolint:errorlint // see above
 		return &task.RunCancelled{Failure: x.failure(err)}
 	}
 	return &task.RunFailed{Failure: x.failure(err)}

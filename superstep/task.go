@@ -114,17 +114,18 @@ func (c *call[S, U]) function(ctx context.Context) (U, error) {
 		return u, err
 	}
 	failed := c.failed(err)
-	if c.node.Catch == nil || endedGoroutine(err) {
+	if c.node.Catch == nil || !catchable(err) {
 		return u, failed
 	}
 	return c.handle(ctx, failed)
 }
 
-// endedGoroutine reports whether the call has ended its goroutine. No Catch handler is asked then: where the call was
-// made inline there is no goroutine left to ask it.
-func endedGoroutine(err error) bool {
+// catchable reports whether a Catch handler may be asked. It may not if the call has ended its goroutine: where that was
+// ours there is nobody left to ask it. Nor if the node has changed the state it was given, which nothing mends.
+func catchable(err error) bool {
 	var p *task.PanicError
-	return errors.As(err, &p) && p.Value == any(task.ErrGoexit)
+	var m *MutationError
+	return !(errors.As(err, &p) && p.Value == any(task.ErrGoexit)) && !errors.As(err, &m)
 }
 
 // attempt makes one attempt, here, or elsewhere if its time is limited: then it may have to be left behind while its
@@ -173,20 +174,13 @@ func (c *call[S, U]) end(a *attempt, u U, next graph.Next, err error) (U, error)
 // invoke calls the node's function.
 func (c *call[S, U]) invoke(a *attempt, s S) (u U, next graph.Next, err error) {
 	if c.d.run.cfg.CheckMutation {
-		return c.invokeChecked(a, s)
+		before := takePicture(s)
+		defer before.check(a, s, &err)
 	}
-	defer task.Recover(c.prog.whose, &err)
-	return c.node.Call(a, s, c.t.Items, c.t.Item)
+	return c.invokeNode(a, s)
 }
 
-// invokeChecked is invoke with CheckMutation.
-func (c *call[S, U]) invokeChecked(a *attempt, s S) (u U, next graph.Next, err error) {
-	before := takePicture(&s)
-	defer func() {
-		if path := before.difference(takePicture(&s)); path != "" {
-			err = &MutationError{Node: a.at.node, Path: path}
-		}
-	}()
+func (c *call[S, U]) invokeNode(a *attempt, s S) (u U, next graph.Next, err error) {
 	defer task.Recover(c.prog.whose, &err)
 	return c.node.Call(a, s, c.t.Items, c.t.Item)
 }
@@ -295,8 +289,13 @@ func (c *call[S, U]) handle(ctx context.Context, failed *NodeError) (U, error) {
 }
 
 func (c *call[S, U]) invokeHandler(a *attempt, failed *NodeError) (u U, err error) {
+	s := c.d.m.State()
+	if c.d.run.cfg.CheckMutation {
+		before := takePicture(s)
+		defer before.check(a, s, &err)
+	}
 	defer task.Recover(c.s.whose, &err)
-	return c.node.Catch(a, c.d.m.State(), c.t.Items, c.t.Item, failed)
+	return c.node.Catch(a, s, c.t.Items, c.t.Item, failed)
 }
 
 // subgraph runs a graph as a node. The child's function nodes make attempts; the node itself counts as one.

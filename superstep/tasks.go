@@ -71,8 +71,10 @@ type group[S, U any] struct {
 	d      *driver[S, U]
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	live   atomic.Int64  // workers, and the spawner
-	done   chan struct{} // closed when none is left
+	live   atomic.Int64 // workers, and the spawner
+	// complete counts the tasks that have succeeded.
+	complete atomic.Int64
+	done     chan struct{} // closed when none is left
 
 	mu      sync.Mutex
 	err     error // the first failure
@@ -122,6 +124,8 @@ func (w *worker[S, U]) work() {
 		}
 		if err != nil {
 			w.g.fail(err)
+		} else {
+			w.g.complete.Add(1)
 		}
 	}
 }
@@ -137,7 +141,7 @@ func (w *worker[S, U]) exit() {
 		return
 	}
 	if len(w.open) > 0 { // the task has ended the goroutine under us
-		w.g.fail(w.g.d.run.goexit(&w.strand))
+		w.g.fail(w.g.d.run.goexit(w.g.ctx, &w.strand))
 	}
 	w.g.exit()
 }
@@ -174,8 +178,8 @@ func (g *group[S, U]) abandon() {
 func (g *group[S, U]) result() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.err == nil && g.ctx.Err() != nil {
-		return g.d.run.ended(g.ctx) // some tasks may never have started
+	if g.err == nil && int(g.complete.Load()) < len(g.d.m.Tasks()) {
+		return g.d.run.ended(g.ctx) // some tasks have never started
 	}
 	return g.err
 }
