@@ -1,0 +1,114 @@
+package providers_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/pawl-go/pawl/classifier"
+	"github.com/pawl-go/pawl/providers"
+	"github.com/pawl-go/pawl/task"
+	"github.com/sashabaranov/go-openai"
+	"github.com/stretchr/testify/require"
+)
+
+func TestConformHoldsAProviderToItsPromises(t *testing.T) {
+	boom := errors.New("boom")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	api := &openai.APIError{HTTPStatusCode: 503}
+	endsAndReturnsTheCause := &fake{name: "mine",
+		chat: func(context.Context, providers.Request) (*providers.Response, error) {
+			cancel(api)
+			return nil, context.Cause(ctx)
+		},
+		stream: func(_ context.Context, yield func(*providers.Delta, error) bool) {
+			_ = yield(delta("a"), nil)
+			cancel(api)
+			yield(nil, context.Cause(ctx))
+		},
+	}
+	t.Run("the end of the context hides what is returned", func(t *testing.T) {
+		p := providers.Conform(endsAndReturnsTheCause)
+		for d, err := range p.Stream(ctx, hello()) {
+			if d != nil {
+				continue
+			}
+			require.ErrorIs(t, err, context.Canceled)
+			require.False(t, errors.As(err, &api))
+			require.Equal(t, "a", callError(t, err).Partial.Text())
+		}
+		_, err := p.Chat(ctx, hello())
+		require.ErrorIs(t, err, context.Canceled)
+		require.True(t, callError(t, err).NotSent, "a call under an ended context is not made")
+		ctx, cancel = context.WithCancelCause(t.Context())
+		_, err = p.Chat(ctx, hello())
+		require.ErrorIs(t, err, context.Canceled)
+		require.False(t, errors.As(err, &api))
+	})
+	t.Run("no answer and no error", func(t *testing.T) {
+		p := providers.Conform(&fake{name: "mine",
+			chat:   func(context.Context, providers.Request) (*providers.Response, error) { return nil, nil },
+			stream: func(_ context.Context, yield func(*providers.Delta, error) bool) { yield(nil, nil) },
+		})
+		for _, call := range both(p) {
+			_, err := call(t.Context())
+			require.Equal(t, classifier.ProviderError, classOf(err))
+			require.Equal(t, "mine", callError(t, err).Provider)
+			require.Equal(t, "m", callError(t, err).Model)
+		}
+	})
+	t.Run("names", func(t *testing.T) {
+		for _, call := range both(providers.Conform(&fake{name: "mine"})) {
+			resp, err := call(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "mine", resp.Provider)
+		}
+	})
+	t.Run("errors of its own stay what they are", func(t *testing.T) {
+		var run meter
+		p := providers.Conform(&fake{chat: func(context.Context, providers.Request) (*providers.Response, error) { return nil, boom }})
+		_, err := p.Chat(task.NewContext(t.Context(), &run), hello())
+		require.Equal(t, boom, err)
+		require.Equal(t, task.Usage{Calls: 1}, run.used)
+	})
+	t.Run("a stream that is left reports what it used", func(t *testing.T) {
+		var run meter
+		p := providers.Conform(&fake{stream: func(_ context.Context, yield func(*providers.Delta, error) bool) {
+			d := delta("a")
+			d.Usage = &openai.Usage{PromptTokens: 3, CompletionTokens: 1}
+			yield(d, nil)
+		}})
+		for range p.Stream(task.NewContext(t.Context(), &run), hello()) {
+			break
+		}
+		require.Equal(t, task.Usage{Calls: 1, PromptTokens: 3, CompletionTokens: 1}, run.used)
+	})
+	t.Run("twice is once", func(t *testing.T) {
+		p := providers.Conform(&fake{})
+		require.Same(t, p, providers.Conform(p))
+	})
+}
+
+func TestCallErrorSpeaksForItself(t *testing.T) {
+	e := &providers.CallError{
+		Provider: "gpt", Model: "m", Class: classifier.RateLimited, Detail: "slow down", Status: 429, Code: "c", Type: "t", Param: "p",
+		RequestID: "req_1", Hint: 2 * time.Second, NoRetry: true, Message: "server's words", Err: http.ErrServerClosed,
+	}
+	require.EqualError(t, e, `pawl: provider "gpt": rate_limited: slow down (HTTP 429, code c, type t, param p, model m, request req_1, wait 2s, not to be sent again): server's words`)
+	require.ErrorIs(t, e, http.ErrServerClosed)
+	require.True(t, classifier.RetryRefused(e))
+	require.False(t, e.Timeout())
+	status, ok := classifier.HTTPStatus(e)
+	require.True(t, ok)
+	require.Equal(t, 429, status)
+	hint, ok := classifier.RetryHint(e)
+	require.True(t, ok)
+	require.Equal(t, 2*time.Second, hint)
+	bare := &providers.CallError{Provider: "gpt", Class: classifier.Timeout}
+	require.EqualError(t, bare, `pawl: provider "gpt": timeout`)
+	require.True(t, bare.Timeout())
+	_, ok = classifier.RetryHint(bare)
+	require.False(t, ok)
+}
