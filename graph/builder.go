@@ -18,7 +18,7 @@ type Builder[S, U any] struct {
 
 // nodeCalls are the functions of one node.
 type nodeCalls[S, U any] struct {
-	call  func(ctx context.Context, s S, items Items, i int) (U, Next, error)
+	call  func(ctx context.Context, s S, items Items, i int, next *Next) (U, error)
 	catch func(ctx context.Context, s S, items Items, i int, err error) (U, error)
 	sub   *Subgraph[S, U]
 }
@@ -31,9 +31,8 @@ func New[S, U any](name string, reducer Reducer[S, U]) *Builder[S, U] {
 // Node adds a function node. The context ends with the attempt; a function that ignores it is abandoned.
 func (b *Builder[S, U]) Node(name string, fn func(context.Context, S) (U, error), opts ...Option) Node {
 	return Node{b.add(nodeInfo{name: name, kind: KindNode, hasCall: fn != nil}, opts, nodeCalls[S, U]{
-		call: func(ctx context.Context, s S, _ Items, _ int) (U, Next, error) {
-			u, err := fn(ctx, s)
-			return u, Next{}, err
+		call: func(ctx context.Context, s S, _ Items, _ int, _ *Next) (U, error) {
+			return fn(ctx, s)
 		},
 	})}
 }
@@ -42,9 +41,8 @@ func (b *Builder[S, U]) Node(name string, fn func(context.Context, S) (U, error)
 // with retries.
 func (b *Builder[S, U]) Func(name string, fn func(S) (U, error), opts ...Option) Node {
 	return Node{b.add(nodeInfo{name: name, kind: KindFunc, hasCall: fn != nil}, opts, nodeCalls[S, U]{
-		call: func(_ context.Context, s S, _ Items, _ int) (U, Next, error) {
-			u, err := fn(s)
-			return u, Next{}, err
+		call: func(_ context.Context, s S, _ Items, _ int, _ *Next) (U, error) {
+			return fn(s)
 		},
 	})}
 }
@@ -53,7 +51,10 @@ func (b *Builder[S, U]) Func(name string, fn func(S) (U, error), opts ...Option)
 // top of its edges and routers.
 func (b *Builder[S, U]) Goto(name string, fn func(context.Context, S) (U, Next, error), opts ...Option) Node {
 	return Node{b.add(nodeInfo{name: name, kind: KindGoto, hasCall: fn != nil}, opts, nodeCalls[S, U]{
-		call: func(ctx context.Context, s S, _ Items, _ int) (U, Next, error) { return fn(ctx, s) },
+		call: func(ctx context.Context, s S, _ Items, _ int, next *Next) (u U, err error) {
+			u, *next, err = fn(ctx, s)
+			return u, err
+		},
 	})}
 }
 
@@ -62,9 +63,8 @@ func (b *Builder[S, U]) Goto(name string, fn func(context.Context, S) (U, Next, 
 func Task[S, U, I any](b *Builder[S, U], name string, fn func(context.Context, S, I) (U, error), opts ...Option) TaskNode[I] {
 	info := nodeInfo{name: name, kind: KindTask, hasCall: fn != nil, item: typeName[I]()}
 	return TaskNode[I]{r: b.add(info, opts, nodeCalls[S, U]{
-		call: func(ctx context.Context, s S, items Items, i int) (U, Next, error) {
-			u, err := fn(ctx, s, item[I](items, i))
-			return u, Next{}, err
+		call: func(ctx context.Context, s S, items Items, i int, _ *Next) (U, error) {
+			return fn(ctx, s, item[I](items, i))
 		},
 	})}
 }

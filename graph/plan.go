@@ -40,8 +40,9 @@ type NodeConfig struct {
 // PlanNode is one node of a plan. It has either a Call or a Sub.
 type PlanNode[S, U any] struct {
 	NodeConfig
-	// Call runs the node on item i of items, which are nil unless the node is fanned out.
-	Call func(ctx context.Context, s S, items Items, i int) (U, Next, error)
+	// Call runs the node on item i of items, which are nil unless the node is fanned out. A Goto leaves in *next what it
+	// names; no other node touches it.
+	Call func(ctx context.Context, s S, items Items, i int, next *Next) (U, error)
 	// Catch runs when the node has failed for good; nil if it has no handler.
 	Catch   func(ctx context.Context, s S, items Items, i int, err error) (U, error)
 	Sub     *Subgraph[S, U]

@@ -91,8 +91,8 @@ func hideTypes[S, U any](g *Graph[S, U]) *Graph[any, any] {
 func hideNodeTypes[S, U any](n *PlanNode[S, U]) PlanNode[any, any] {
 	hidden := PlanNode[any, any]{NodeConfig: n.NodeConfig}
 	if call := n.Call; call != nil {
-		hidden.Call = func(ctx context.Context, s any, items Items, i int) (any, Next, error) {
-			return call(ctx, unbox[S](s), items, i)
+		hidden.Call = func(ctx context.Context, s any, items Items, i int, next *Next) (any, error) {
+			return call(ctx, unbox[S](s), items, i, next)
 		}
 	}
 	if catch := n.Catch; catch != nil {

@@ -26,17 +26,28 @@ type call[S, U any] struct {
 func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i int) error {
 	c.d, c.s, c.t = d, s, &d.m.Tasks()[i]
 	c.node, c.prog = &d.prog.plan.Nodes[c.t.Node], &d.prog.nodes[c.t.Node]
-	c.name(graph.Next{})
 	s.open = append(s.open, openTask{node: d.pathOf(c.node.Name), step: d.m.SuperStep(), index: c.t.Index})
 	if d.run.events != nil {
 		d.run.emit(&task.TaskStarted{}, s.at().header())
 	}
-	u, err := c.limited(ctx)
+	var u U
+	var err error
+	switch {
+	case c.node.MaxConcurrency > 0 || d.run.slots != nil:
+		u, err = c.limited(ctx)
+	case c.prog.child != nil:
+		u, err = c.subgraph(ctx)
+	default:
+		u, err = c.function(ctx)
+	}
 	if s.lost() {
 		return err
 	}
 	if err == nil {
 		err = d.m.Complete(i, u, c.next)
+	}
+	if c.node.Kind == graph.KindGoto {
+		c.next = graph.Next{}
 	}
 	if err != nil && ctx.Err() != nil {
 		err = d.run.ended(ctx)
@@ -64,39 +75,23 @@ func (d *driver[S, U]) pathOf(name string) string {
 	return d.path + "/" + name
 }
 
-// name keeps what the attempt named, which is nothing unless the node is a Goto.
-func (c *call[S, U]) name(next graph.Next) {
-	if next.Len() > 0 || c.next.Len() > 0 {
-		c.next = next
-	}
-}
-
 // failed says that the task has failed for good.
 func (c *call[S, U]) failed(err error) *NodeError { return c.d.run.nodeError(c.s.at(), err, err) }
 
 // limited runs the task when the limits on concurrency allow it. A subgraph takes no slot of the run's: its nodes do.
-func (c *call[S, U]) limited(ctx context.Context) (U, error) {
-	isSub := c.prog.child != nil
-	slots := c.d.run.slots
-	if isSub {
-		slots = nil
+func (c *call[S, U]) limited(ctx context.Context) (u U, err error) {
+	own := c.d.run.slotsOf(c.prog, c.node.MaxConcurrency)
+	if !acquire(ctx, own) {
+		return u, c.d.run.ended(ctx)
 	}
-	if c.node.MaxConcurrency > 0 || slots != nil {
-		own := c.d.run.slotsOf(c.prog, c.node.MaxConcurrency)
-		if !acquire(ctx, own) {
-			var none U
-			return none, c.d.run.ended(ctx)
-		}
-		defer release(own)
-		if !acquire(ctx, slots) {
-			var none U
-			return none, c.d.run.ended(ctx)
-		}
-		defer release(slots)
-	}
-	if isSub {
+	defer release(own)
+	if c.prog.child != nil {
 		return c.subgraph(ctx)
 	}
+	if !acquire(ctx, c.d.run.slots) {
+		return u, c.d.run.ended(ctx)
+	}
+	defer release(c.d.run.slots)
 	return c.function(ctx)
 }
 
@@ -130,21 +125,20 @@ func catchable(err error) bool {
 
 // attempt makes one attempt, here, or elsewhere if its time is limited: then it may have to be left behind while its
 // task goes on.
-func (c *call[S, U]) attempt(ctx context.Context) (U, error) {
+func (c *call[S, U]) attempt(ctx context.Context) (u U, err error) {
 	a := c.begin(ctx, false)
 	if c.node.Timeout > 0 {
 		return c.detached(a)
 	}
 	c.s.whose = c.prog.whose
 	if !c.s.enter() {
-		var none U
-		return none, c.d.run.ended(ctx)
+		return u, c.d.run.ended(ctx)
 	}
-	u, next, err := c.invoke(a, c.d.m.State())
+	u, err = c.invoke(a, c.d.m.State())
 	if !c.s.leave() {
 		return u, errLost
 	}
-	return c.end(a, u, next, err)
+	return u, c.end(a, err)
 }
 
 // errLost stands in for the outcome of an abandoned call. Nobody sees it.
@@ -161,37 +155,31 @@ func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
 	return a
 }
 
-// end takes the outcome of an attempt that has returned.
-func (c *call[S, U]) end(a *attempt, u U, next graph.Next, err error) (U, error) {
+// end closes an attempt that has returned. A Goto that names what it must not has failed.
+func (c *call[S, U]) end(a *attempt, err error) error {
 	a.over.Store(true)
-	if err == nil && next.Len() > 0 {
-		err = c.d.m.allowed(c.node.Name, c.node.Targets, next)
+	if c.node.Kind == graph.KindGoto && err == nil {
+		err = c.d.m.allowed(c.node.Name, c.node.Targets, c.next)
 	}
-	c.name(next)
-	return u, err
+	return err
 }
 
 // invoke calls the node's function.
-func (c *call[S, U]) invoke(a *attempt, s S) (u U, next graph.Next, err error) {
+func (c *call[S, U]) invoke(a *attempt, s S) (u U, err error) {
 	if c.d.run.cfg.CheckMutation {
 		before := takePicture(s)
 		defer before.check(a, s, &err)
 	}
-	return c.invokeNode(a, s)
-}
-
-func (c *call[S, U]) invokeNode(a *attempt, s S) (u U, next graph.Next, err error) {
 	defer task.Recover(c.prog.whose, &err)
-	return c.node.Call(a, s, c.t.Items, c.t.Item)
+	return c.node.Call(a, s, c.t.Items, c.t.Item, &c.next)
 }
 
 // detached makes an attempt on a goroutine of its own, and leaves it behind if it outlasts the end of its context by
 // Grace.
 func (c *call[S, U]) detached(a *attempt) (U, error) {
 	type outcome struct {
-		u    U
-		next graph.Next
-		err  error
+		u   U
+		err error
 	}
 	var (
 		left, t = *c, *c.t // the call may still use them when c has gone on to other tasks
@@ -210,7 +198,7 @@ func (c *call[S, U]) detached(a *attempt) (U, error) {
 				left.d.run.stuck.Add(-1)
 			}
 		}()
-		out.u, out.next, out.err = left.invoke(a, state)
+		out.u, out.err = left.invoke(a, state)
 	}()
 	out, ok := awaitCall(a, came, c.d.run.cfg.Grace)
 	if !ok {
@@ -220,7 +208,8 @@ func (c *call[S, U]) detached(a *attempt) (U, error) {
 		}
 		out = <-came
 	}
-	return c.end(a, out.u, out.next, out.err)
+	c.next = left.next
+	return out.u, c.end(a, out.err)
 }
 
 // awaitCall waits for the outcome of a call, but not longer than grace after the end of its context.
@@ -265,7 +254,7 @@ func (c *call[S, U]) discard(failed *task.AttemptFailed) {
 // handle calls the Catch handler of a node that has failed for good.
 func (c *call[S, U]) handle(ctx context.Context, failed *NodeError) (U, error) {
 	c.s.at().attempt++
-	c.name(graph.Next{})
+	c.next = graph.Next{} // what the node named goes with it
 	a := c.begin(ctx, true)
 	c.s.whose, c.s.caught = "Catch handler of "+c.prog.whose, failed
 	if !c.s.enter() {
