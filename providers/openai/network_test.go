@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -135,20 +136,19 @@ func TestTheHTTPClientsTimeoutIsATimeoutAndNotTheCallers(t *testing.T) {
 	}
 }
 
-func TestA429WhoseBodyDoesNotEndIsStillA429(t *testing.T) {
-	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		w.Header().Set("Retry-After", "7")
-		w.WriteHeader(429)
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}), func(cfg *openai.Config) { cfg.HTTPClient = &http.Client{Timeout: 30 * time.Millisecond} })
-	for way, call := range both(c) {
-		t.Run(way, func(t *testing.T) {
-			e := callError(t, call(t.Context()))
-			require.Equal(t, 429, e.Status)
-			require.Equal(t, 7*time.Second, e.Hint)
-		})
+func TestA429WhoseBodyDoesNotComeIsStillA429(t *testing.T) {
+	for name, lost := range map[string]error{"timeout": timeoutError{}, "reset": io.ErrUnexpectedEOF} {
+		c := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			body := io.NopCloser(iotest.ErrReader(lost))
+			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"7"}}, Body: body, Request: r}, nil
+		}))
+		for way, call := range both(c) {
+			t.Run(name+" "+way, func(t *testing.T) {
+				e := callError(t, call(t.Context()))
+				require.Equal(t, 429, e.Status)
+				require.Equal(t, 7*time.Second, e.Hint)
+			})
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ func FindError(body []byte) *Object {
 	if err != nil {
 		return nil
 	}
-	_, named := text(env.Type)
+	named, _ := text(env.Type)
 	if hasError(env) || (named == "error" && jsonKind(env.Choices) == 0) {
 		return env.object()
 	}
