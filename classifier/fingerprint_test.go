@@ -36,6 +36,7 @@ func TestTwoInstancesOfOneFailureShareAFingerprint(t *testing.T) {
 		{"can't read 5 of Bob's files", "can't read 6 of Bob's files"},
 		{"unclosed \" 5", "unclosed \" 6"},
 		{"unclosed \" 5\n 1 \" 2", "unclosed \" 6\n 2 \" 3"},
+		{"unclosed \"\\\nrow 5 \"", "unclosed \"\\\nrow 6 \""},
 		{"size [5]", "size [6]"},
 		{"1.2.3.x", "4.5.6.x"},
 		{"5, 6. 7: 8", "1, 2. 3: 4"},

@@ -76,7 +76,9 @@ func (n *normalizer) closing(quote byte) int {
 	for ; i < len(n.text) && n.text[i] != '\n'; i++ {
 		switch {
 		case n.text[i] == '\\' && quote != '`':
-			i++
+			if i+1 < len(n.text) && n.text[i+1] != '\n' {
+				i++
+			}
 		case n.text[i] != quote:
 		case quote == '\'' && i+1 < len(n.text) && isWord(n.text[i+1]): // an apostrophe
 		default:
