@@ -93,12 +93,15 @@ func (t *timed) context(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithDeadlineCause(ctx, deadline, errTimeUp)
 }
 
-// failure makes the end of the call's own context a timeout. Whatever the call returned by then came of it.
+// failure makes the end of the call's own context a timeout. Whatever the call returned by then came of it. Where the
+// caller's has ended too, that counts.
 func (t *timed) failure(ctx, own context.Context, req Request, err error, idle bool) error {
+	if ended := contextError(ctx, t.Name(), req.Model); ended != nil {
+		ended.Partial = partialOf(err)
+		return ended
+	}
 	var detail string
 	switch {
-	case ctx.Err() != nil:
-		return err
 	case idle:
 		detail = fmt.Sprintf("nothing came for %v (Timeout.Idle)", t.cfg.Idle)
 	case own.Err() != nil:

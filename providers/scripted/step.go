@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,7 +132,7 @@ func (s step) response(req providers.Request, n int) openai.ChatCompletionRespon
 	}
 	r.Choices = []openai.ChatCompletionChoice{{
 		Message: providers.Message{
-			Role: openai.ChatMessageRoleAssistant, Content: strings.Join(s.tokens, ""), Refusal: s.refusal, ToolCalls: s.tools,
+			Role: openai.ChatMessageRoleAssistant, Content: strings.Join(s.tokens, ""), Refusal: s.refusal, ToolCalls: slices.Clone(s.tools),
 		},
 		FinishReason: s.finish,
 	}}
