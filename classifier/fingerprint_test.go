@@ -75,7 +75,7 @@ func TestFingerprintTakesLinearTime(t *testing.T) {
 		"Mon, 02 Jan 2006 ", "2024-05-01T", "\n", "µ",
 	} {
 		start := time.Now()
-		classifier.Fingerprint(strings.Repeat(piece, (1<<20)/len(piece)) + "x")
+		classifier.Fingerprint(strings.Repeat(piece, (1<<18)/len(piece)) + "x")
 		require.Less(t, time.Since(start), 20*time.Second, "%q", piece)
 	}
 }
