@@ -90,7 +90,7 @@ func (b *Builder[S, U]) Join(sources []Ref, target Node) {
 	slices.Sort(from)
 	from = slices.Compact(from)
 	if known && len(from) < 2 {
-		b.problem(where, fmt.Sprintf("it waits for %d node(s)", len(from)), "name at least two different nodes; for one, use Edge")
+		b.problem(where, "it waits for fewer than two different nodes", "name another, or use Edge for one")
 	}
 	if !ok {
 		return

@@ -64,17 +64,18 @@ func mermaidLabel(lines []string) string {
 func mermaidTitle(name string) string { return mermaidEscape(shorten(name), `\U%08x`) }
 
 // mermaidEscape writes all but harmless characters as codes. Mermaid gives a meaning to quotes, brackets, backticks,
-// "%%", "#", ";" and, in places, ":", and uses two rare letters for purposes of its own.
+// "%%", "#", ";" and, in places, ":".
 func mermaidEscape(s, code string) string {
 	var out strings.Builder
 	for _, r := range s {
 		harmless := strings.ContainsRune(" -_.,()+*=/!?'", r) || unicode.IsLetter(r) || unicode.IsDigit(r) ||
 			r > unicode.MaxASCII && unicode.IsPrint(r)
-		if harmless && !strings.ContainsRune("ﬂ¶", r) {
+		if harmless {
 			out.WriteRune(r)
 		} else {
 			fmt.Fprintf(&out, code, r)
 		}
 	}
-	return out.String()
+	// Within quotes, too, Mermaid takes "direction TB" for a statement.
+	return strings.ReplaceAll(out.String(), "direction ", "direction"+fmt.Sprintf(code, ' '))
 }
