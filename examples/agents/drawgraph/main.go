@@ -36,6 +36,7 @@ type (
 )
 
 func main() {
+	log.SetFlags(0)
 	as := flag.String("as", "both", "mermaid, dot or both")
 	flag.Parse()
 	text, err := draw(*as)

@@ -34,6 +34,7 @@ type Update struct {
 }
 
 func main() {
+	log.SetFlags(0)
 	live := flag.Bool("live", false, "ask the endpoint that OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL name")
 	flag.Parse()
 	if err := run(context.Background(), *live); err != nil {

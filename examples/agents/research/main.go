@@ -60,6 +60,7 @@ type Update struct {
 }
 
 func main() {
+	log.SetFlags(0)
 	live := flag.Bool("live", false, "ask the endpoint that OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL name")
 	topic := flag.String("topic", "tides, and what sailors make of them", "what to write about")
 	docs := flag.String("docs", "", "a folder of .txt files (default: the one that ships with the example)")

@@ -50,6 +50,7 @@ type Update struct {
 }
 
 func main() {
+	log.SetFlags(0)
 	live := flag.Bool("live", false, "ask the endpoint that OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL name")
 	file := flag.String("tickets", "", "a JSONL file of tickets (default: the 200 that ship with the example)")
 	n := flag.Int("n", 0, "how many tickets to take; 0 takes all")
