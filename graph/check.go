@@ -44,17 +44,17 @@ func (c *checker) check() {
 func (c *checker) names() {
 	seen := make(map[string]bool, len(c.top.nodes))
 	for i := range c.top.nodes {
-		name := c.top.nodes[i].name
-		where := fmt.Sprintf("node %q", name)
+		n := &c.top.nodes[i]
+		name := n.name
 		switch {
 		case name == "":
 			c.problem(fmt.Sprintf("node number %d", i+1), "the name is empty", "give it a name")
 		case strings.ContainsAny(name, "/[]"):
-			c.problem(where, "the name has a '/', '[' or ']', which have a meaning in paths of tasks", "choose another name")
+			c.fault(n, "the name has a '/', '[' or ']', which have a meaning in paths of tasks", "choose another name")
 		case unprintable(name) != "":
-			c.problem(where, unprintable(name), "choose another name")
+			c.fault(n, unprintable(name), "choose another name")
 		case seen[name]:
-			c.problem(where, "the name is used twice", "give each node a name of its own")
+			c.fault(n, "the name is used twice", "give each node a name of its own")
 		}
 		seen[name] = true
 	}
@@ -66,7 +66,7 @@ func unprintable(name string) string {
 		return "the name is not valid UTF-8"
 	}
 	for _, r := range name {
-		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' { // the last two separate lines and paragraphs
 			return fmt.Sprintf("the name has the control character %q", r)
 		}
 	}
@@ -74,60 +74,59 @@ func unprintable(name string) string {
 }
 
 func (c *checker) node(n *nodeInfo) {
-	where := fmt.Sprintf("node %q", n.name)
 	if n.kind == KindGoto && !n.targeted {
-		c.problem(where, "a Goto node declares no targets", "call Targets with every node it may name, graph.End included")
+		c.fault(n, "a Goto node declares no targets", "call Targets with every node it may name, graph.End included")
 	}
 	if m := n.set.maxConcurrency; m != nil && *m < 1 {
-		c.problem(where, fmt.Sprintf("MaxConcurrency %d is below 1", *m),
+		c.fault(n, fmt.Sprintf("MaxConcurrency %d is below 1", *m),
 			"allow at least one task, or drop graph.MaxConcurrency for no limit")
 	}
 	if n.sub != nil {
-		c.subgraph(where, n)
+		c.subgraph(n)
 	} else {
-		c.function(where, n)
+		c.function(n)
 	}
 }
 
-func (c *checker) function(where string, n *nodeInfo) {
+func (c *checker) function(n *nodeInfo) {
 	if !n.hasCall {
-		c.problem(where, "the function is nil", "pass the function that does the node's work")
+		c.fault(n, "the function is nil", "pass the function that does the node's work")
 	}
 	if d := n.set.timeout; d != nil && *d <= 0 {
-		c.problem(where, fmt.Sprintf("timeout %v is not positive", *d), "give it a positive one, or drop graph.Timeout for none")
+		c.fault(n, fmt.Sprintf("timeout %v is not positive", *d), "give it a positive one, or drop graph.Timeout for none")
 	}
 	if n.set.maxSuperSteps != nil {
-		c.problem(where, "only a subgraph has super-steps of its own",
+		c.fault(n, "only a subgraph has super-steps of its own",
 			"drop graph.MaxSuperSteps; the limit of a whole run is the executor's")
 	}
 	if n.set.retry != nil {
-		c.retry(where, n)
+		c.retry(n)
 	}
 }
 
-func (c *checker) subgraph(where string, n *nodeInfo) {
+func (c *checker) subgraph(n *nodeInfo) {
 	if n.sub.missing != "" {
-		c.problem(where, n.sub.missing+" is nil", "compile the child first, and pass it with its in and out functions")
+		c.fault(n, n.sub.missing+" is nil", "compile the child first, and pass it with its in and out functions")
 	}
 	if n.set.retry != nil {
-		c.problem(where, "a subgraph takes no retry policy", "set graph.Retry on the nodes of the subgraph")
+		c.fault(n, "a subgraph takes no retry policy", "set graph.Retry on the nodes of the subgraph")
 	}
 	if n.set.timeout != nil {
-		c.problem(where, "a subgraph takes no timeout", "set graph.Timeout on the nodes of the subgraph")
+		c.fault(n, "a subgraph takes no timeout", "set graph.Timeout on the nodes of the subgraph")
 	}
 	if m := n.set.maxSuperSteps; m != nil && *m < 1 {
-		c.problem(where, fmt.Sprintf("MaxSuperSteps %d is below 1", *m),
+		c.fault(n, fmt.Sprintf("MaxSuperSteps %d is below 1", *m),
 			"allow at least one super-step, or drop graph.MaxSuperSteps for the executor's limit")
 	}
 	for _, w := range n.sub.warnings {
-		c.warnings = append(c.warnings, where+": "+w)
+		c.warnings = append(c.warnings, n.where()+": "+w)
 	}
 }
 
-func (c *checker) retry(where string, n *nodeInfo) {
+func (c *checker) retry(n *nodeInfo) {
 	p := n.set.retry
 	for _, err := range flatten(p.Validate()) {
-		problem := &Problem{Where: where, What: err.Error(), Remedy: "correct the retry policy", Err: err}
+		problem := &Problem{Where: n.where(), What: err.Error(), Remedy: "correct the retry policy", Err: err}
 		if field, ok := errors.AsType[*retrypolicy.FieldError](err); ok {
 			problem.What = fmt.Sprintf("retry policy: %s is %s", field.Field, field.Value)
 			problem.Remedy = field.Remedy
@@ -135,10 +134,10 @@ func (c *checker) retry(where string, n *nodeInfo) {
 		c.list = append(c.list, problem)
 	}
 	for _, w := range p.Warnings() {
-		c.warnings = append(c.warnings, where+": "+w)
+		c.warnings = append(c.warnings, n.where()+": "+w)
 	}
 	if n.kind == KindFunc && n.set.timeout != nil && p.MaxAttempts > 1 {
-		c.problem(where, fmt.Sprintf("timeout %v together with %d attempts on a Func, which cannot be cancelled: "+
+		c.fault(n, fmt.Sprintf("timeout %v together with %d attempts on a Func, which cannot be cancelled: "+
 			"an abandoned call would overlap the next attempt", *n.set.timeout, p.MaxAttempts),
 			"drop one of them, or make it a Node, whose function takes a context")
 	}
@@ -170,8 +169,14 @@ func (c *checker) reach() {
 	}
 	for i, ok := range reached {
 		if !ok {
-			c.problem(fmt.Sprintf("node %q", c.top.nodes[i].name), "no path from a start leads to it",
+			c.fault(&c.top.nodes[i], "no path from a start leads to it",
 				"connect it with Edge, Route, Join, Targets or Start, or remove it")
 		}
 	}
 }
+
+// fault is a problem of a node.
+func (c *checker) fault(n *nodeInfo, what, remedy string) { c.problem(n.where(), what, remedy) }
+
+// where names a node in messages.
+func (n *nodeInfo) where() string { return fmt.Sprintf("node %q", n.name) }

@@ -55,9 +55,16 @@ func (n *nodeInfo) config() NodeConfig {
 		MaxConcurrency: orZero(n.set.maxConcurrency),
 		MaxSuperSteps:  orZero(n.set.maxSuperSteps),
 		Deferred:       n.set.deferred,
-		Edges:          slices.DeleteFunc(slices.Clone(n.edges), func(to int) bool { return to == endIndex }),
+		Edges:          withoutEnd(n.edges),
 		Targets:        n.targets,
 	}
+}
+
+func withoutEnd(nodes []int) []int {
+	if i := slices.Index(nodes, endIndex); i >= 0 {
+		return slices.Concat(nodes[:i], nodes[i+1:])
+	}
+	return nodes
 }
 
 // orZero is what p points to, zero where it points to nothing.

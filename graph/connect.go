@@ -9,7 +9,7 @@ import (
 // Start names the nodes of the first super-step.
 func (b *Builder[S, U]) Start(nodes ...Node) {
 	for _, n := range nodes {
-		i, ok := b.resolve("start", n)
+		i, ok := b.resolve(func() string { return "start" }, n)
 		switch {
 		case ok && i == endIndex:
 			b.problem("start", "End cannot be a start", "name a node that does something")
@@ -22,7 +22,7 @@ func (b *Builder[S, U]) Start(nodes ...Node) {
 // Edge makes to run after each super-step in which from has run. A node reached by several edges in one super-step runs
 // once. An edge to End says no more than that nothing follows.
 func (b *Builder[S, U]) Edge(from Ref, to Node) {
-	where := fmt.Sprintf("edge %s -> %s", label(from), label(to))
+	where := func() string { return fmt.Sprintf("edge %s -> %s", label(from), label(to)) }
 	f, ok := b.source(where, from)
 	t := b.resolveAll(where, []Ref{to})
 	if !ok {
@@ -36,12 +36,12 @@ func (b *Builder[S, U]) Edge(from Ref, to Node) {
 // Route asks a router what runs after from. The router sees the state after the super-step, must be a pure function of
 // it, and may name only the declared targets. A node may have several routers and edges besides; all of them count.
 func (b *Builder[S, U]) Route(from Ref, router func(S) Next, targets ...Ref) {
-	where := "router of " + label(from)
+	where := func() string { return "router of " + label(from) }
 	if router == nil {
-		b.problem(where, "the router is nil", "pass a func(S) graph.Next")
+		b.problem(where(), "the router is nil", "pass a func(S) graph.Next")
 	}
 	if len(targets) == 0 {
-		b.problem(where, "no targets are declared", "list every node it may name, graph.End included")
+		b.problem(where(), "no targets are declared", "list every node it may name, graph.End included")
 	}
 	f, ok := b.source(where, from)
 	resolved := b.resolveAll(where, targets)
@@ -55,11 +55,11 @@ func (b *Builder[S, U]) Route(from Ref, router func(S) Next, targets ...Ref) {
 
 // Targets declares which nodes a Goto node may name. Called again, it adds to them.
 func (b *Builder[S, U]) Targets(node Node, targets ...Ref) {
-	where := "targets of " + label(node)
+	where := func() string { return "targets of " + label(node) }
 	i, ok := b.source(where, node)
 	resolved := b.resolveAll(where, targets)
 	if ok && b.top.nodes[i].kind != KindGoto {
-		b.problem(where, "it is no Goto node", "add it with Goto, or route from it with Route")
+		b.problem(where(), "it is no Goto node", "add it with Goto, or route from it with Route")
 		ok = false
 	}
 	if !ok {
@@ -74,10 +74,10 @@ func (b *Builder[S, U]) Targets(node Node, targets ...Ref) {
 // Join makes target run once all sources have run since the join last fired. The sources may run in different
 // super-steps; a source that runs several times before the join fires counts once.
 func (b *Builder[S, U]) Join(sources []Ref, target Node) {
-	where := "join of " + label(target)
+	where := func() string { return "join of " + label(target) }
 	t, ok := b.resolve(where, target)
 	if ok && t == endIndex {
-		b.problem(where, "a join must activate a node", "drop it: a branch that ends needs no join")
+		b.problem(where(), "a join must activate a node", "drop it: a branch that ends needs no join")
 		ok = false
 	}
 	from := make([]int, 0, len(sources))
@@ -90,7 +90,7 @@ func (b *Builder[S, U]) Join(sources []Ref, target Node) {
 	slices.Sort(from)
 	from = slices.Compact(from)
 	if known && len(from) < 2 {
-		b.problem(where, "it waits for fewer than two different nodes", "name another, or use Edge for one")
+		b.problem(where(), "it waits for fewer than two different nodes", "name another, or use Edge for one")
 	}
 	if !ok {
 		return
@@ -119,7 +119,7 @@ func CatchTask[S, U, I any](b *Builder[S, U], node TaskNode[I], handler func(con
 }
 
 func (b *Builder[S, U]) catch(node Ref, given bool, handler func(context.Context, S, Items, int, error) (U, error)) {
-	where := "catch of " + label(node)
+	where := func() string { return "catch of " + label(node) }
 	i, ok := b.source(where, node)
 	if !ok {
 		return
@@ -127,11 +127,11 @@ func (b *Builder[S, U]) catch(node Ref, given bool, handler func(context.Context
 	info := &b.top.nodes[i]
 	switch {
 	case !given:
-		b.problem(where, "the handler is nil", "pass a function")
+		b.problem(where(), "the handler is nil", "pass a function")
 	case info.kind.isSub():
-		b.problem(where, "a subgraph takes no Catch", "catch on the nodes of the subgraph")
+		b.problem(where(), "a subgraph takes no Catch", "catch on the nodes of the subgraph")
 	case info.catch:
-		b.problem(where, "the node has a handler already", "keep one of them")
+		b.problem(where(), "the node has a handler already", "keep one of them")
 	default:
 		info.catch = true
 		b.calls[i].catch = handler

@@ -53,7 +53,8 @@ func (n *nodeInfo) describe(out []byte) []byte {
 // appendSet writes indexes in their order, since it does not matter in which they were declared.
 func appendSet(out []byte, set []int) []byte {
 	if !slices.IsSorted(set) {
-		set = slices.Sorted(slices.Values(set))
+		set = slices.Clone(set)
+		slices.Sort(set)
 	}
 	for _, i := range set {
 		out = strconv.AppendInt(append(out, ' '), int64(i), 10)
@@ -62,9 +63,11 @@ func appendSet(out []byte, set []int) []byte {
 }
 
 func sortedJoins(joins []joinInfo) []joinInfo {
-	return slices.SortedFunc(slices.Values(joins), func(a, b joinInfo) int {
+	sorted := slices.Clone(joins)
+	slices.SortFunc(sorted, func(a, b joinInfo) int {
 		return cmp.Or(cmp.Compare(a.target, b.target), slices.Compare(a.sources, b.sources))
 	})
+	return sorted
 }
 
 // describeType says what a state or update is made of: the name, type and merge tag of each field of a struct. Its own

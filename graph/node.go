@@ -54,17 +54,17 @@ func item[I any](items Items, i int) I {
 }
 
 // source resolves a handle that something starts from, which End cannot be.
-func (b *Builder[S, U]) source(where string, r Ref) (int, bool) {
+func (b *Builder[S, U]) source(where func() string, r Ref) (int, bool) {
 	i, ok := b.resolve(where, r)
 	if ok && i == endIndex {
-		b.problem(where, "nothing can follow End", "name the node that comes before")
+		b.problem(where(), "nothing can follow End", "name the node that comes before")
 		return 0, false
 	}
 	return i, ok
 }
 
 // resolveAll resolves handles and leaves out doubles and those that it has reported.
-func (b *Builder[S, U]) resolveAll(where string, refs []Ref) []int {
+func (b *Builder[S, U]) resolveAll(where func() string, refs []Ref) []int {
 	var out []int
 	for _, r := range refs {
 		if i, ok := b.resolve(where, r); ok {
@@ -74,15 +74,15 @@ func (b *Builder[S, U]) resolveAll(where string, refs []Ref) []int {
 	return out
 }
 
-// resolve returns the index of a handle's node, or reports why it has none.
-func (b *Builder[S, U]) resolve(where string, r Ref) (int, bool) {
+// resolve returns the index of a handle's node, or reports why it has none. Where is only asked in the second case.
+func (b *Builder[S, U]) resolve(where func() string, r Ref) (int, bool) {
 	if r == nil || r.ref() == nil {
-		b.problem(where, "a handle is the zero Node", "use the handle that Node, Func, Goto, Task, Sub or SubTask returned")
+		b.problem(where(), "a handle is the zero Node", "use the handle that Node, Func, Goto, Task, Sub or SubTask returned")
 		return 0, false
 	}
 	ref := r.ref()
 	if ref.index != endIndex && ref.owner != b.top {
-		b.problem(where, fmt.Sprintf("node %q belongs to another builder (graph %q)", ref.name, ref.owner.name),
+		b.problem(where(), fmt.Sprintf("node %q belongs to another builder (graph %q)", ref.name, ref.owner.name),
 			"add the node to this builder, or use graph.Sub for a whole graph")
 		return 0, false
 	}

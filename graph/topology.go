@@ -87,7 +87,7 @@ func (t *topology) clone() *topology {
 func (t *topology) adjacency() [][]int {
 	out := make([][]int, len(t.nodes))
 	for i := range t.nodes {
-		out[i] = slices.Concat(t.nodes[i].edges, t.nodes[i].targets)
+		out[i] = append(slices.Clip(t.nodes[i].edges), t.nodes[i].targets...)
 	}
 	for _, r := range t.routers {
 		out[r.from] = append(out[r.from], r.targets...)
