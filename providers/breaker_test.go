@@ -94,22 +94,26 @@ func TestBreakerClosesWhenAProbeSucceeds(t *testing.T) {
 // so and lets the next probe through.
 func TestBreakerDoesNotCount(t *testing.T) {
 	cancelled := func(t *testing.T) context.Context {
+		t.Helper()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(&openai.APIError{HTTPStatusCode: 503})
 		return ctx
 	}
 	late := func(t *testing.T) context.Context {
+		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		t.Cleanup(cancel)
 		return ctx
 	}
 	timedOutSibling := func(t *testing.T) context.Context {
+		t.Helper()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(&retrypolicy.TimeoutError{After: time.Second})
 		return ctx
 	}
 	stall := scripted.Stall("a")
 	usedUp := func(t *testing.T) providers.Middleware {
+		t.Helper()
 		l, err := providers.RateLimit{RequestsPerMinute: 1, MaxWait: time.Millisecond}.New()
 		require.NoError(t, err)
 		_, p := play("x", scripted.On().Reply("takes the only token"))
@@ -171,7 +175,7 @@ func TestBreakerCounts(t *testing.T) {
 	attempt := func(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeoutCause(ctx, time.Second, &retrypolicy.TimeoutError{After: time.Second})
 	}
-	plain := func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }
+	plain := context.WithCancel
 	for name, tc := range map[string]struct {
 		fail         scripted.Failure
 		ctx          func(context.Context) (context.Context, context.CancelFunc)
@@ -239,6 +243,7 @@ func TestBreakerTakesARefusalForASuccess(t *testing.T) {
 // However a probe ends, the breaker goes on.
 func TestBreakerAlwaysLearnsHowAProbeEnded(t *testing.T) {
 	halfOpen := func(t *testing.T) *providers.Circuit {
+		t.Helper()
 		c := circuit(t, providers.Breaker{OpenFor: time.Second, ProbeTimeout: time.Minute})
 		open(t, c)
 		time.Sleep(time.Second)
@@ -251,7 +256,7 @@ func TestBreakerAlwaysLearnsHowAProbeEnded(t *testing.T) {
 	exits := &fake{
 		chat: func(context.Context, providers.Request) (*providers.Response, error) {
 			runtime.Goexit()
-			return nil, nil
+			return answer("never"), nil
 		},
 		stream: func(context.Context, func(*providers.Delta, error) bool) { runtime.Goexit() },
 	}

@@ -66,7 +66,8 @@ func estimate(req Request, answer int) int {
 			size += len(raw)
 		}
 	}
-	if limit := max(req.MaxCompletionTokens, req.MaxTokens); limit > 0 {
+	limit := max(req.MaxCompletionTokens, req.MaxTokens) //nolint:staticcheck // deprecated by OpenAI, not by all who copy it
+	if limit > 0 {
 		answer = limit
 	}
 	return tokens + size/bytesPerToken + answer*max(1, req.N)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"sync"
 )
 
@@ -21,7 +22,7 @@ type MaxConcurrent struct {
 func (m MaxConcurrent) Validate() error {
 	e := &ConfigError{Config: "providers.MaxConcurrent"}
 	if m.Calls < 1 {
-		e.Add("Calls", fmt.Sprint(m.Calls), "allow at least one call, or leave the middleware out")
+		e.Add("Calls", strconv.Itoa(m.Calls), "allow at least one call, or leave the middleware out")
 	}
 	return e.OrNil()
 }

@@ -140,7 +140,7 @@ func TestMaxConcurrentFreesTheSlotHoweverACallEnds(t *testing.T) {
 		"Goexit": {
 			chat: func(context.Context, providers.Request) (*providers.Response, error) {
 				runtime.Goexit()
-				return nil, nil
+				return answer("never"), nil
 			},
 			stream: func(context.Context, func(*providers.Delta, error) bool) { runtime.Goexit() },
 		},

@@ -45,7 +45,9 @@ func TestWrapNamesEverythingThatIsWrong(t *testing.T) {
 // lazy is a middleware that returns nothing.
 type lazy struct{}
 
-func (lazy) Wrap(providers.Provider) (providers.Provider, error) { return nil, nil }
+func (lazy) Wrap(providers.Provider) (providers.Provider, error) {
+	return nil, nil //nolint:nilnil // what is tested
+}
 
 func TestMiddlewareRefusesToWrapNothing(t *testing.T) {
 	for config, m := range map[string]providers.Middleware{

@@ -58,7 +58,7 @@ func (c *conformed) Stream(ctx context.Context, req Request) iter.Seq2[*Delta, e
 			return
 		}
 		var f Fold
-		err, left := c.pass(ctx, req, &f, yield)
+		left, err := c.pass(ctx, req, &f, yield)
 		if left {
 			return
 		}
@@ -72,11 +72,11 @@ func (c *conformed) Stream(ctx context.Context, req Request) iter.Seq2[*Delta, e
 }
 
 // pass hands on the pieces of a stream until it ends, fails or is left. However it ends, what it used is reported.
-func (c *conformed) pass(ctx context.Context, req Request, f *Fold, yield func(*Delta, error) bool) (err error, left bool) {
+func (c *conformed) pass(ctx context.Context, req Request, f *Fold, yield func(*Delta, error) bool) (left bool, err error) {
 	defer func() { reportUsage(ctx, f.Response(), err) }()
 	for d, err := range c.next.Stream(ctx, req) {
 		if err != nil {
-			return err, false
+			return false, err
 		}
 		if d == nil {
 			continue
@@ -84,10 +84,10 @@ func (c *conformed) pass(ctx context.Context, req Request, f *Fold, yield func(*
 		setOnce(&d.Provider, c.Name())
 		f.Add(d)
 		if !yield(d, nil) {
-			return nil, true
+			return true, nil
 		}
 	}
-	return nil, false
+	return false, nil
 }
 
 // failure completes an error on its way out.

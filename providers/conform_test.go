@@ -14,42 +14,48 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// ending returns a context, and a provider that ends it in each call and returns the cause, as an HTTP client does.
+func ending(t *testing.T) (context.Context, providers.Provider) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	end := func() error {
+		cancel(&openai.APIError{HTTPStatusCode: 503})
+		return context.Cause(ctx)
+	}
+	return ctx, providers.Conform(&fake{
+		name: "mine",
+		chat: func(context.Context, providers.Request) (*providers.Response, error) { return nil, end() },
+		stream: func(_ context.Context, yield func(*providers.Delta, error) bool) {
+			_ = yield(delta("a"), nil) && yield(nil, end())
+		},
+	})
+}
+
+func TestConformHidesWhatIsReturnedWhenTheContextHasEnded(t *testing.T) {
+	for way := range both(nil) {
+		t.Run(way, func(t *testing.T) {
+			ctx, p := ending(t)
+			_, err := both(p)[way](ctx)
+			require.ErrorIs(t, err, context.Canceled)
+			var api *openai.APIError
+			require.NotErrorAs(t, err, &api)
+			if way == "Stream" {
+				require.Equal(t, "a", callError(t, err).Partial.Text())
+			}
+			_, err = both(p)[way](ctx)
+			require.ErrorIs(t, err, context.Canceled)
+			require.True(t, callError(t, err).NotSent, "a call under an ended context is not made")
+		})
+	}
+}
+
 func TestConformHoldsAProviderToItsPromises(t *testing.T) {
 	boom := errors.New("boom")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	api := &openai.APIError{HTTPStatusCode: 503}
-	endsAndReturnsTheCause := &fake{name: "mine",
-		chat: func(context.Context, providers.Request) (*providers.Response, error) {
-			cancel(api)
-			return nil, context.Cause(ctx)
-		},
-		stream: func(_ context.Context, yield func(*providers.Delta, error) bool) {
-			_ = yield(delta("a"), nil)
-			cancel(api)
-			yield(nil, context.Cause(ctx))
-		},
-	}
-	t.Run("the end of the context hides what is returned", func(t *testing.T) {
-		p := providers.Conform(endsAndReturnsTheCause)
-		for d, err := range p.Stream(ctx, hello()) {
-			if d != nil {
-				continue
-			}
-			require.ErrorIs(t, err, context.Canceled)
-			require.False(t, errors.As(err, &api))
-			require.Equal(t, "a", callError(t, err).Partial.Text())
-		}
-		_, err := p.Chat(ctx, hello())
-		require.ErrorIs(t, err, context.Canceled)
-		require.True(t, callError(t, err).NotSent, "a call under an ended context is not made")
-		ctx, cancel = context.WithCancelCause(t.Context())
-		_, err = p.Chat(ctx, hello())
-		require.ErrorIs(t, err, context.Canceled)
-		require.False(t, errors.As(err, &api))
-	})
 	t.Run("no answer and no error", func(t *testing.T) {
 		p := providers.Conform(&fake{name: "mine",
-			chat:   func(context.Context, providers.Request) (*providers.Response, error) { return nil, nil },
+			chat: func(context.Context, providers.Request) (*providers.Response, error) {
+				return nil, nil //nolint:nilnil // what is tested
+			},
 			stream: func(_ context.Context, yield func(*providers.Delta, error) bool) { yield(nil, nil) },
 		})
 		for _, call := range both(p) {
@@ -96,7 +102,8 @@ func TestCallErrorSpeaksForItself(t *testing.T) {
 		Provider: "gpt", Model: "m", Class: classifier.RateLimited, Detail: "slow down", Status: 429, Code: "c", Type: "t", Param: "p",
 		RequestID: "req_1", Hint: 2 * time.Second, NoRetry: true, Message: "server's words", Err: http.ErrServerClosed,
 	}
-	require.EqualError(t, e, `pawl: provider "gpt": rate_limited: slow down (HTTP 429, code c, type t, param p, model m, request req_1, wait 2s, not to be sent again): server's words`)
+	require.EqualError(t, e, `pawl: provider "gpt": rate_limited: slow down (HTTP 429, code c, type t, param p, model m, `+
+		`request req_1, wait 2s, not to be sent again): server's words`)
 	require.ErrorIs(t, e, http.ErrServerClosed)
 	require.True(t, classifier.RetryRefused(e))
 	require.False(t, e.Timeout())

@@ -153,10 +153,14 @@ func ExampleFallback() {
 		return
 	}
 	_, err = p.Chat(context.Background(), ask("hello"))
-	fmt.Println(err)
+	if all, ok := errors.AsType[*providers.FallbackError](err); ok {
+		fmt.Println(all.Failures[0].Err)
+		fmt.Println(all.Failures[1].Err)
+	}
 	fmt.Println(classifier.Default().Classify(err).Class) // the first failure's
 	// Output:
-	// pawl: all providers failed: gpt: pawl: provider "gpt": provider_error (HTTP 503, type server_error, model gpt-x); then local: unauthorized
+	// pawl: provider "gpt": provider_error (HTTP 503, type server_error, model gpt-x)
+	// pawl: provider "local": unauthorized (HTTP 401, type invalid_request_error, model gpt-x)
 	// provider_error
 }
 
@@ -164,8 +168,7 @@ func ExampleFallback() {
 func ExampleCallError() {
 	p := scripted.New(scripted.On().Fail(scripted.Truncated("Once upon", " a time"))).Provider("gpt")
 	_, err := p.Chat(context.Background(), ask("a story"))
-	var failed *providers.CallError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*providers.CallError](err); ok {
 		fmt.Println(failed.Class)
 		fmt.Println(failed.Partial.Text())
 	}

@@ -76,18 +76,19 @@ type ProviderFailure struct {
 // Error is the first failure's text, and the class of each further one. Their texts are left to the fields: a status in
 // them would be read as the status of the whole.
 func (e *FallbackError) Error() string {
-	text := "pawl: all providers failed"
+	var b strings.Builder
+	b.WriteString("pawl: all providers failed")
 	for i, f := range e.Failures {
 		if i == 0 {
-			text += fmt.Sprintf(": %s: %s", f.Provider, f.Text)
+			fmt.Fprintf(&b, ": %s: %s", f.Provider, f.Text)
 			continue
 		}
-		text += fmt.Sprintf("; then %s: %s", f.Provider, f.Class)
+		fmt.Fprintf(&b, "; then %s: %s", f.Provider, f.Class)
 	}
 	if len(e.NotAsked) > 0 {
-		text += "; not asked: " + strings.Join(e.NotAsked, ", ")
+		b.WriteString("; not asked: " + strings.Join(e.NotAsked, ", "))
 	}
-	return text
+	return b.String()
 }
 
 // Unwrap returns the first failure.

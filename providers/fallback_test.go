@@ -55,7 +55,7 @@ func TestFallbackAsksNobodyElseOnPermanentClasses(t *testing.T) {
 				require.Error(t, err)
 				require.Equal(t, "first", callError(t, err).Provider)
 				var all *providers.FallbackError
-				require.False(t, errors.As(err, &all), "one failure is itself")
+				require.NotErrorAs(t, err, &all, "one failure is itself")
 			})
 		}
 		require.Empty(t, script.Calls())
@@ -96,7 +96,8 @@ func TestFallbackErrorLeadsWithTheFirstFailure(t *testing.T) {
 			require.Equal(t, classifier.Unauthorized, e.Failures[1].Class)
 			require.Contains(t, e.Failures[1].Text, "401")
 			require.Equal(t, []string{"third"}, e.NotAsked)
-			require.EqualError(t, err, `pawl: all providers failed: first: pawl: provider "first": provider_error (HTTP 503, model m, wait 7s); then second: unauthorized; not asked: third`)
+			require.EqualError(t, err, `pawl: all providers failed: first: pawl: provider "first": provider_error (HTTP 503, `+
+				`model m, wait 7s); then second: unauthorized; not asked: third`)
 		})
 	}
 	require.Empty(t, script.Calls())
@@ -172,7 +173,9 @@ func TestFallbackNamesProvidersThatDoNotNameThemselves(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "mine", resp.Provider)
 	}
-	empty := &fake{name: "mine", chat: func(context.Context, providers.Request) (*providers.Response, error) { return nil, nil }}
+	empty := &fake{name: "mine", chat: func(context.Context, providers.Request) (*providers.Response, error) {
+		return nil, nil //nolint:nilnil // what is tested
+	}}
 	resp, err := wrap(t, empty, then(&fake{name: "other"})).Chat(t.Context(), hello())
 	require.NoError(t, err)
 	require.Equal(t, "other", resp.Provider, "no answer and no error is a failure")

@@ -135,7 +135,7 @@ func octets(in []int64) []byte {
 	}
 	out := make([]byte, len(in))
 	for i, b := range in {
-		out[i] = byte(b)
+		out[i] = byte(b) //nolint:gosec // servers send bytes as numbers
 	}
 	return out
 }

@@ -41,10 +41,15 @@ func TestFoldOfNothing(t *testing.T) {
 func TestFoldTakesEveryPartOfAnAnswer(t *testing.T) {
 	r := fold(t,
 		`{"id":"1","model":"m","created":7,"system_fingerprint":"f","choices":[],"prompt_filter_results":[{"prompt_index":0}]}`,
-		`{"id":"2","choices":[{"index":1,"delta":{"role":"assistant","content":"b"}},{"index":0,"delta":{"role":"assistant","content":"a","reasoning_content":"th"}}]}`,
-		`{"choices":[{"index":0,"delta":{"content":"a","reasoning_content":"ink","refusal":"no"},"logprobs":{"content":[{"token":"a","logprob":-1,"bytes":[97],"top_logprobs":[{"token":"b","logprob":-2,"bytes":[98]}]}]}}]}`,
-		`{"choices":[{"index":0,"delta":{"function_call":{"name":"f","arguments":"{"}}},{"index":0,"delta":{"function_call":{"arguments":"}"}}}]}`,
-		`{"choices":[{"index":0,"delta":{},"finish_reason":"stop","content_filter_results":{"hate":{"filtered":true}}}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`,
+		`{"id":"2","choices":[{"index":1,"delta":{"role":"assistant","content":"b"}},{"index":0,"delta":{"role":"assistant",`+
+			`"content":"a","reasoning_content":"th"}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":"a","reasoning_content":"ink","refusal":"no"},`+
+			`"logprobs":{"content":[{"token":"a","logprob":-1,"bytes":[97],"top_logprobs":[{"token":"b","logprob":-2,`+
+			`"bytes":[98]}]}]}}]}`,
+		`{"choices":[{"index":0,"delta":{"function_call":{"name":"f","arguments":"{"}}},{"index":0,`+
+			`"delta":{"function_call":{"arguments":"}"}}}]}`,
+		`{"choices":[{"index":0,"delta":{},"finish_reason":"stop","content_filter_results":{"hate":{"filtered":true}}}],`+
+			`"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`,
 		`{"choices":[{"index":1,"delta":{},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":9,"total_tokens":10}}`,
 	)
 	require.Equal(t, "1", r.ID)
@@ -60,7 +65,8 @@ func TestFoldTakesEveryPartOfAnAnswer(t *testing.T) {
 	require.Equal(t, "no", first.Message.Refusal)
 	require.Equal(t, &openai.FunctionCall{Name: "f", Arguments: "{}"}, first.Message.FunctionCall)
 	require.True(t, first.ContentFilterResults.Hate.Filtered)
-	require.Equal(t, []openai.LogProb{{Token: "a", LogProb: -1, Bytes: []byte("a"), TopLogProbs: []openai.TopLogProbs{{Token: "b", LogProb: -2, Bytes: []byte("b")}}}}, first.LogProbs.Content)
+	top := []openai.TopLogProbs{{Token: "b", LogProb: -2, Bytes: []byte("b")}}
+	require.Equal(t, []openai.LogProb{{Token: "a", LogProb: -1, Bytes: []byte("a"), TopLogProbs: top}}, first.LogProbs.Content)
 	require.Equal(t, "b", second.Message.Content)
 	require.EqualValues(t, "length", second.FinishReason)
 }
@@ -89,7 +95,8 @@ func TestFoldPutsToolCallsTogether(t *testing.T) {
 			tool(`{"index":1,"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}`),
 		}, []providers.ToolCall{call("a", "f", `{"x":1}`), call("b", "g", "{}")}},
 		"interleaved and out of order": {[]string{
-			tool(`{"index":1,"id":"b","function":{"name":"g","arguments":"1"}}`), tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"2"}}`),
+			tool(`{"index":1,"id":"b","function":{"name":"g","arguments":"1"}}`),
+			tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"2"}}`),
 			tool(`{"index":1,"function":{"arguments":"1"}}`, `{"index":0,"function":{"arguments":"2"}}`),
 		}, []providers.ToolCall{call("a", "f", "22"), call("b", "g", "11")}},
 		"without an index": {[]string{
@@ -97,10 +104,12 @@ func TestFoldPutsToolCallsTogether(t *testing.T) {
 			tool(`{"id":"b","function":{"name":"g","arguments":"2"}}`), tool(`{"function":{"arguments":"2"}}`),
 		}, []providers.ToolCall{call("a", "f", "11"), call("b", "g", "22")}},
 		"all with index 0": {[]string{
-			tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}`), tool(`{"index":0,"id":"b","function":{"name":"g","arguments":"2"}}`),
+			tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}`),
+			tool(`{"index":0,"id":"b","function":{"name":"g","arguments":"2"}}`),
 		}, []providers.ToolCall{call("a", "f", "1"), call("b", "g", "2")}},
 		"id and name repeated": {[]string{
-			tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}`), tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"2"}}`),
+			tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}`),
+			tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"2"}}`),
 		}, []providers.ToolCall{call("a", "f", "12")}},
 		"the id comes later": {[]string{
 			tool(`{"index":0,"function":{"name":"f"}}`), tool(`{"index":0,"id":"a","function":{"arguments":"1"}}`),
@@ -185,12 +194,24 @@ func TestCheck(t *testing.T) {
 		"nothing":                     {nil, classifier.ProviderError},
 		"no choices":                  {&providers.Response{}, classifier.ProviderError},
 		"no choices, prompt harmless": {filtered(openai.ContentFilterResults{}), classifier.ProviderError},
-		"no choices, hate":            {filtered(openai.ContentFilterResults{Hate: openai.Hate{Filtered: true}}), classifier.ContentFiltered},
-		"no choices, self harm":       {filtered(openai.ContentFilterResults{SelfHarm: openai.SelfHarm{Filtered: true}}), classifier.ContentFiltered},
-		"no choices, sexual":          {filtered(openai.ContentFilterResults{Sexual: openai.Sexual{Filtered: true}}), classifier.ContentFiltered},
-		"no choices, violence":        {filtered(openai.ContentFilterResults{Violence: openai.Violence{Filtered: true}}), classifier.ContentFiltered},
-		"no choices, jailbreak":       {filtered(openai.ContentFilterResults{JailBreak: openai.JailBreak{Detected: true}}), classifier.ContentFiltered},
-		"no choices, profanity":       {filtered(openai.ContentFilterResults{Profanity: openai.Profanity{Filtered: true}}), classifier.ContentFiltered},
+		"no choices, hate": {
+			filtered(openai.ContentFilterResults{Hate: openai.Hate{Filtered: true}}), classifier.ContentFiltered,
+		},
+		"no choices, self harm": {
+			filtered(openai.ContentFilterResults{SelfHarm: openai.SelfHarm{Filtered: true}}), classifier.ContentFiltered,
+		},
+		"no choices, sexual": {
+			filtered(openai.ContentFilterResults{Sexual: openai.Sexual{Filtered: true}}), classifier.ContentFiltered,
+		},
+		"no choices, violence": {
+			filtered(openai.ContentFilterResults{Violence: openai.Violence{Filtered: true}}), classifier.ContentFiltered,
+		},
+		"no choices, jailbreak": {
+			filtered(openai.ContentFilterResults{JailBreak: openai.JailBreak{Detected: true}}), classifier.ContentFiltered,
+		},
+		"no choices, profanity": {
+			filtered(openai.ContentFilterResults{Profanity: openai.Profanity{Filtered: true}}), classifier.ContentFiltered,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := providers.Check(tc.resp)

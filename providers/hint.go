@@ -76,7 +76,7 @@ func retryInfo(body []byte) (time.Duration, bool) {
 		Error struct {
 			Details []struct {
 				Type  string `json:"@type"`
-				Delay string `json:"retryDelay"`
+				Delay string `json:"retryDelay"` //nolint:tagliatelle // Google's name
 			} `json:"details"`
 		} `json:"error"`
 	}

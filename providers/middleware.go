@@ -19,7 +19,7 @@ type Middleware interface {
 
 // Wrap puts middleware around a provider, the outermost first:
 //
-//	providers.Wrap(p, providers.Fallback{...}, providers.Breaker{}, providers.RateLimit{...}, providers.MaxConcurrent{...}, providers.Timeout{...})
+//	providers.Wrap(p, fallback, breaker, rateLimit, maxConcurrent, timeout)
 //
 // is the usual order: a fallback sees an open breaker; a breaker does not see another provider's failures; waiting for the
 // limiter and for a slot does not count against the timeout.
@@ -58,7 +58,7 @@ func Wrap(p Provider, outermost ...Middleware) (Provider, error) {
 type nobody struct{}
 
 func (nobody) Name() string                                             { return "" }
-func (nobody) Chat(context.Context, Request) (*Response, error)         { return nil, nil }
+func (nobody) Chat(context.Context, Request) (*Response, error)         { return nil, Check(nil) }
 func (nobody) Stream(context.Context, Request) iter.Seq2[*Delta, error] { return nil }
 
 // isNil also finds a nil pointer in an interface, which would panic at the first call only.

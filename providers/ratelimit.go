@@ -147,7 +147,8 @@ func tooSoon(provider string, req Request, wait time.Duration, why string) error
 func tooLarge(provider string, req Request, tokens, burst int) error {
 	return &CallError{
 		Provider: provider, Model: req.Model, Class: classifier.InvalidRequest, NotSent: true,
-		Detail: fmt.Sprintf("not called: an estimated %d tokens exceed RateLimit.TokenBurst (%d): shorten the request or raise it", tokens, burst),
+		Detail: fmt.Sprintf("not called: an estimated %d tokens exceed RateLimit.TokenBurst (%d): shorten the request or raise it",
+			tokens, burst),
 	}
 }
 

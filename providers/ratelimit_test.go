@@ -120,10 +120,10 @@ func TestRateLimitPausesAsLongAsA429Asks(t *testing.T) {
 				_, err = both(p)[way](ctx)
 				hint, _ := classifier.RetryHint(err)
 				require.Equal(t, 10*time.Second, hint, "the pause does not fit the deadline")
-				for i, want := range []time.Duration{10, 10, 11, 12} { // a burst, and then one a second
+				for i, want := range []int{10, 10, 11, 12} { // a burst, and then one a second
 					_, err = both(p)[way](t.Context())
 					require.NoError(t, err)
-					require.Equal(t, want*time.Second, time.Since(start), "call %d", i)
+					require.Equal(t, time.Duration(want)*time.Second, time.Since(start), "call %d", i)
 				}
 			})
 		})
@@ -164,7 +164,9 @@ func TestRateLimitIsNotPausedBy(t *testing.T) {
 	for name, f := range map[string]scripted.Failure{
 		"a 503 with a hint":    scripted.HTTP(503, map[string][]string{"Retry-After": {"60"}}, ""),
 		"a 429 without a hint": scripted.RateLimited(0),
-		"a quota with a hint":  scripted.HTTP(429, map[string][]string{"Retry-After": {"60"}}, `{"error":{"code":"insufficient_quota","message":"x"}}`),
+		"a quota with a hint": scripted.HTTP(
+			429, map[string][]string{"Retry-After": {"60"}}, `{"error":{"code":"insufficient_quota","message":"x"}}`,
+		),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -245,7 +247,8 @@ func TestRateLimitCountsWhatAFailedAnswerUsed(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, p := play("gpt", scripted.On().Fail(scripted.Truncated("x")).Usage(20, 0))
-				p = wrap(t, p, providers.RateLimit{TokensPerMinute: 60, TokenBurst: 100, Estimate: func(providers.Request) int { return 100 }})
+				hundred := func(providers.Request) int { return 100 }
+				p = wrap(t, p, providers.RateLimit{TokensPerMinute: 60, TokenBurst: 100, Estimate: hundred})
 				start := time.Now()
 				for range 2 {
 					_, err := both(p)[way](t.Context())
@@ -318,14 +321,15 @@ func TestRateLimitEstimatesTokens(t *testing.T) {
 		want   string
 	}{
 		"text":      {func(r *providers.Request) { r.Messages[0].Content = strings.Repeat("x", 400) }, "114 tokens"},
-		"a maximum": {func(r *providers.Request) { r.MaxTokens = 50 }, "55 tokens"},
+		"a maximum": {func(r *providers.Request) { r.MaxTokens = 50 }, "55 tokens"}, //nolint:staticcheck // deprecated, yet in use
 		"several":   {func(r *providers.Request) { r.N = 3 }, "35 tokens"},
 		"a tool":    {func(r *providers.Request) { r.Tools = []providers.Tool{{Type: "function"}} }, "20 tokens"},
 		"a tool call": {func(r *providers.Request) {
 			r.Messages[0].ToolCalls = []providers.ToolCall{scripted.Tool("a", "name", "args")}
 		}, "17 tokens"},
 		"text and image": {func(r *providers.Request) {
-			r.Messages[0] = providers.Message{MultiContent: []openai.ChatMessagePart{{Text: "12345678"}, {ImageURL: &openai.ChatMessageImageURL{}}}}
+			image := openai.ChatMessagePart{ImageURL: &openai.ChatMessageImageURL{}}
+			r.Messages[0] = providers.Message{MultiContent: []openai.ChatMessagePart{{Text: "12345678"}, image}}
 		}, "1016 tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -380,7 +384,9 @@ func TestRateLimitLetsPanicsPass(t *testing.T) {
 }
 
 func TestRateLimitRefusesABadConfiguration(t *testing.T) {
-	bad := providers.RateLimit{RequestsPerMinute: -1, TokensPerMinute: -1, RequestBurst: -1, TokenBurst: -1, CompletionTokens: -1, MaxWait: -1}
+	bad := providers.RateLimit{
+		RequestsPerMinute: -1, TokensPerMinute: -1, RequestBurst: -1, TokenBurst: -1, CompletionTokens: -1, MaxWait: -1,
+	}
 	_, err := bad.New()
 	requireProblems(t, err, "providers.RateLimit",
 		"RequestsPerMinute", "TokensPerMinute", "RequestBurst", "TokenBurst", "CompletionTokens", "MaxWait")

@@ -17,7 +17,8 @@ func BenchmarkStream(b *testing.B) {
 	const tokens = 200
 	body := strings.Repeat(frame(token("token ")), tokens) + frame(finish("stop")) + done
 	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+		body := io.NopCloser(strings.NewReader(body))
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, Request: r}, nil
 	})}
 	b.Run(fmt.Sprintf("pawl/%d tokens", tokens), func(b *testing.B) {
 		c, err := openai.New(openai.Config{HTTPClient: client})

@@ -51,18 +51,18 @@ func (p *pipes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 }
 
 // inMemory serves a script to a client over pipes. It must be called within a bubble.
-func inMemory(t *testing.T, script *scripted.Script) *openai.Client {
-	t.Helper()
+func inMemory(tb testing.TB, script *scripted.Script) *openai.Client {
+	tb.Helper()
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	srv := &http.Server{Handler: script.Handler()}
 	go srv.Serve(p)
 	transport := &http.Transport{DialContext: p.Dial}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		transport.CloseIdleConnections()
 		srv.Close()
 	})
 	c, err := openai.New(openai.Config{Name: "gpt", BaseURL: "http://pipe.test/v1", HTTPClient: &http.Client{Transport: transport}})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return c
 }
 
@@ -83,11 +83,18 @@ func threeAttempts() retrypolicy.WorkflowNodeRetryPolicy {
 	return retrypolicy.WorkflowNodeRetryPolicy{MaxAttempts: 3, InitialDelay: time.Second, BackoffMultiplier: 2, MaxDelay: 30 * time.Second}
 }
 
-// eachWay runs f in a bubble, once for plain calls and once for streams.
-func eachWay(t *testing.T, f func(t *testing.T, way string)) {
+// scene is a test that is played once with plain calls and once with streams.
+type scene struct {
+	*testing.T
+	way string
+}
+
+// eachWay plays a scene in a bubble each time.
+func eachWay(t *testing.T, play func(t scene)) {
+	t.Helper()
 	for _, way := range []string{"Chat", "Stream"} {
 		t.Run(way, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { f(t, way) })
+			synctest.Test(t, func(t *testing.T) { play(scene{t, way}) })
 		})
 	}
 }
@@ -127,9 +134,9 @@ func TestHowOftenAFailureIsTried(t *testing.T) {
 		"503 that refuses retries":    {scripted.HTTP(503, http.Header{"X-Should-Retry": {"false"}}, ""), 1, classifier.ProviderError},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, way string) {
+			eachWay(t, func(t scene) {
 				script := scripted.New(scripted.On().Fail(tc.fail))
-				attempts, _, err := retried(t.Context(), inMemory(t, script), &retrypolicy.Loop{Policy: threeAttempts()}, way)
+				attempts, _, err := retried(t.Context(), inMemory(t, script), &retrypolicy.Loop{Policy: threeAttempts()}, t.way)
 				require.Equal(t, tc.attempts, attempts)
 				require.Len(t, script.Calls(), attempts, "one attempt is one request")
 				require.Equal(t, tc.class, classifier.Default().Classify(err).Class)
@@ -146,9 +153,9 @@ func TestAPermanentStatusIsTriedOnceWhateverAClassifierSays(t *testing.T) {
 	policy := threeAttempts()
 	policy.Retryable = retrypolicy.AnyError
 	for _, status := range []int{400, 401, 403, 404, 422} {
-		eachWay(t, func(t *testing.T, way string) {
+		eachWay(t, func(t scene) {
 			p := inMemory(t, scripted.New(scripted.On().Fail(scripted.Status(status))))
-			attempts, _, _ := retried(t.Context(), p, &retrypolicy.Loop{Policy: policy, Classifier: transient}, way)
+			attempts, _, _ := retried(t.Context(), p, &retrypolicy.Loop{Policy: policy, Classifier: transient}, t.way)
 			require.Equal(t, 1, attempts)
 		})
 	}
@@ -167,17 +174,19 @@ func TestHintsAreWaitedFor(t *testing.T) {
 		"a date 3 s ahead": {threeAttempts(), func() http.Header {
 			return http.Header{"Retry-After": {time.Now().Add(3 * time.Second).UTC().Format(http.TimeFormat)}}
 		}, 3, 5 * time.Second}, // the date has passed before the third attempt, which waits the policy's 2 s
-		"-1":                     {threeAttempts(), func() http.Header { return http.Header{"Retry-After": {"-1"}} }, 3, 3 * time.Second},
-		"NaN":                    {threeAttempts(), func() http.Header { return http.Header{"Retry-After": {"NaN"}} }, 3, 3 * time.Second},
-		"1e300":                  {threeAttempts(), func() http.Header { return http.Header{"Retry-After": {"1e300"}} }, 3, 3 * time.Second},
+		"-1":  {threeAttempts(), func() http.Header { return http.Header{"Retry-After": {"-1"}} }, 3, 3 * time.Second},
+		"NaN": {threeAttempts(), func() http.Header { return http.Header{"Retry-After": {"NaN"}} }, 3, 3 * time.Second},
+		"1e300": {
+			threeAttempts(), func() http.Header { return http.Header{"Retry-After": {"1e300"}} }, 3, 3 * time.Second,
+		},
 		"an hour":                {threeAttempts(), func() http.Header { return http.Header{"Retry-After": {"3600"}} }, 1, 0},
 		"16 days, without a cap": {uncapped, func() http.Header { return http.Header{"Retry-After": {"1382400"}} }, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, func(t *testing.T, way string) {
+			eachWay(t, func(t scene) {
 				h := tc.header()
 				p := inMemory(t, scripted.New(scripted.On().Fail(scripted.HTTP(429, h, ""))))
-				attempts, took, err := retried(t.Context(), p, &retrypolicy.Loop{Policy: tc.policy}, way)
+				attempts, took, err := retried(t.Context(), p, &retrypolicy.Loop{Policy: tc.policy}, t.way)
 				require.Equal(t, tc.attempts, attempts)
 				require.Equal(t, tc.took, took)
 				if took == 0 {
@@ -193,50 +202,52 @@ func TestHintsAreWaitedFor(t *testing.T) {
 func TestTheAttemptsDeadlineIsRetriedAndTheRunsIsNot(t *testing.T) {
 	stall := func() *scripted.Script { return scripted.New(scripted.On().Fail(scripted.Stall("a"))) }
 	t.Run("the attempt's", func(t *testing.T) {
-		eachWay(t, func(t *testing.T, way string) {
-			attempts, took, err := retried(t.Context(), inMemory(t, stall()), &retrypolicy.Loop{Policy: threeAttempts(), Timeout: 10 * time.Second}, way)
+		eachWay(t, func(t scene) {
+			loop := &retrypolicy.Loop{Policy: threeAttempts(), Timeout: 10 * time.Second}
+			attempts, took, err := retried(t.Context(), inMemory(t, stall()), loop, t.way)
 			require.Equal(t, 3, attempts)
 			require.Equal(t, 33*time.Second, took)
 			require.Equal(t, classifier.Timeout, classifier.Default().Classify(err).Class)
 		})
 	})
 	t.Run("the run's", func(t *testing.T) {
-		eachWay(t, func(t *testing.T, way string) {
+		eachWay(t, func(t scene) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
-			attempts, took, err := retried(ctx, inMemory(t, stall()), &retrypolicy.Loop{Policy: threeAttempts(), Timeout: 10 * time.Second}, way)
+			loop := &retrypolicy.Loop{Policy: threeAttempts(), Timeout: 10 * time.Second}
+			attempts, took, err := retried(ctx, inMemory(t, stall()), loop, t.way)
 			require.Equal(t, 1, attempts)
 			require.Equal(t, 5*time.Second, took)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		})
 	})
 	t.Run("a cancel of the run", func(t *testing.T) {
-		eachWay(t, func(t *testing.T, way string) {
+		eachWay(t, func(t scene) {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, cancel)
-			attempts, took, err := retried(ctx, inMemory(t, stall()), &retrypolicy.Loop{Policy: threeAttempts()}, way)
+			attempts, took, err := retried(ctx, inMemory(t, stall()), &retrypolicy.Loop{Policy: threeAttempts()}, t.way)
 			require.Equal(t, 1, attempts)
 			require.Equal(t, time.Second, took)
 			require.Equal(t, classifier.Canceled, classifier.Default().Classify(err).Class)
 		})
 	})
 	t.Run("a cancel in the wait", func(t *testing.T) {
-		eachWay(t, func(t *testing.T, way string) {
+		eachWay(t, func(t scene) {
 			p := inMemory(t, scripted.New(scripted.On().Fail(scripted.RateLimited(20*time.Second))))
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, cancel)
-			attempts, took, err := retried(ctx, p, &retrypolicy.Loop{Policy: threeAttempts()}, way)
+			attempts, took, err := retried(ctx, p, &retrypolicy.Loop{Policy: threeAttempts()}, t.way)
 			require.Equal(t, 1, attempts)
 			require.Equal(t, time.Second, took)
 			require.Error(t, err)
 		})
 	})
 	t.Run("a wait that does not fit", func(t *testing.T) {
-		eachWay(t, func(t *testing.T, way string) {
+		eachWay(t, func(t scene) {
 			p := inMemory(t, scripted.New(scripted.On().Fail(scripted.RateLimited(5*time.Second))))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			attempts, took, err := retried(ctx, p, &retrypolicy.Loop{Policy: threeAttempts()}, way)
+			attempts, took, err := retried(ctx, p, &retrypolicy.Loop{Policy: threeAttempts()}, t.way)
 			require.Equal(t, 1, attempts)
 			require.Zero(t, took)
 			require.Equal(t, classifier.RateLimited, classifier.Default().Classify(err).Class, "the last provider error")
@@ -245,25 +256,25 @@ func TestTheAttemptsDeadlineIsRetriedAndTheRunsIsNot(t *testing.T) {
 }
 
 func TestTheBreakerOverHTTP(t *testing.T) {
-	eachWay(t, func(t *testing.T, way string) {
+	eachWay(t, func(t scene) {
 		script := scripted.New(scripted.On().Fail(scripted.Status(503)).Fail(scripted.Status(503)).Fail(scripted.Status(400)).Reply("back"))
 		circuit, err := providers.Breaker{Failures: 2, OpenFor: 10 * time.Second}.New()
 		require.NoError(t, err)
 		p, err := providers.Wrap(inMemory(t, script), circuit, providers.Timeout{Call: time.Minute})
 		require.NoError(t, err)
-		attempts, took, err := retried(t.Context(), p, &retrypolicy.Loop{Policy: threeAttempts()}, way)
+		attempts, took, err := retried(t.Context(), p, &retrypolicy.Loop{Policy: threeAttempts()}, t.way)
 		require.Equal(t, 3, attempts)
 		require.Equal(t, 3*time.Second, took, "1 s and 2 s: the third attempt finds it open")
 		var down *providers.ProviderUnavailableError
 		require.ErrorAs(t, err, &down)
 		require.Equal(t, 8*time.Second, down.RetryAfter, "opened by the second attempt")
 
-		attempts, took, err = retried(t.Context(), p, &retrypolicy.Loop{Policy: threeAttempts()}, way)
+		attempts, took, err = retried(t.Context(), p, &retrypolicy.Loop{Policy: threeAttempts()}, t.way)
 		require.Equal(t, 2, attempts, "the remaining open time is waited for, then the probe gets a 400")
 		require.Equal(t, 8*time.Second, took)
 		require.Equal(t, classifier.InvalidRequest, classifier.Default().Classify(err).Class)
 		require.Equal(t, providers.CircuitHalfOpen, circuit.State(), "a 400 is no sign in either direction")
-		_, _, err = retried(t.Context(), p, &retrypolicy.Loop{Policy: threeAttempts()}, way)
+		_, _, err = retried(t.Context(), p, &retrypolicy.Loop{Policy: threeAttempts()}, t.way)
 		require.NoError(t, err)
 		require.Equal(t, providers.CircuitClosed, circuit.State())
 		require.Len(t, script.Calls(), 4)
@@ -271,7 +282,7 @@ func TestTheBreakerOverHTTP(t *testing.T) {
 }
 
 func TestSixCancelledCallsAndTenBadRequestsLeaveTheBreakerClosed(t *testing.T) {
-	eachWay(t, func(t *testing.T, way string) {
+	eachWay(t, func(t scene) {
 		bad := scripted.On(scripted.Model("bad")).Fail(scripted.Status(400))
 		c := inMemory(t, scripted.New(bad, scripted.On().Fail(scripted.Stall("a"))))
 		circuit, err := providers.Breaker{Failures: 1}.New()
@@ -281,7 +292,7 @@ func TestSixCancelledCallsAndTenBadRequestsLeaveTheBreakerClosed(t *testing.T) {
 		for range 6 {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(time.Second, func() { cancel(errors.New("a sibling failed: HTTP 503")) })
-			_, _, err := retried(ctx, p, &retrypolicy.Loop{Policy: retrypolicy.New()}, way)
+			_, _, err := retried(ctx, p, &retrypolicy.Loop{Policy: retrypolicy.New()}, t.way)
 			require.Equal(t, classifier.Canceled, classifier.Default().Classify(err).Class)
 		}
 		req := hello()
@@ -296,8 +307,9 @@ func TestSixCancelledCallsAndTenBadRequestsLeaveTheBreakerClosed(t *testing.T) {
 
 // Two parallel calls, one gets a 401, and that cancels the other: the group's error is the 401, the breaker counts neither.
 func TestTheFailureOfOneIsNotItsSiblings(t *testing.T) {
-	eachWay(t, func(t *testing.T, way string) {
-		script := scripted.New(scripted.On(scripted.Model("bad")).Fail(scripted.Status(401)).After(time.Second), scripted.On().Fail(scripted.Stall("a")))
+	eachWay(t, func(t scene) {
+		bad := scripted.On(scripted.Model("bad")).Fail(scripted.Status(401)).After(time.Second)
+		script := scripted.New(bad, scripted.On().Fail(scripted.Stall("a")))
 		circuit, err := providers.Breaker{Failures: 1}.New()
 		require.NoError(t, err)
 		p, err := providers.Wrap(inMemory(t, script), circuit)
@@ -311,7 +323,7 @@ func TestTheFailureOfOneIsNotItsSiblings(t *testing.T) {
 			_, first = p.Chat(ctx, req)
 			cancel(first)
 		})
-		wg.Go(func() { _, _, second = retried(ctx, p, &retrypolicy.Loop{Policy: retrypolicy.New()}, way) })
+		wg.Go(func() { _, _, second = retried(ctx, p, &retrypolicy.Loop{Policy: retrypolicy.New()}, t.way) })
 		wg.Wait()
 		require.Equal(t, classifier.Unauthorized, classifier.Default().Classify(first).Class)
 		require.Equal(t, classifier.Canceled, classifier.Default().Classify(second).Class)
@@ -320,7 +332,7 @@ func TestTheFailureOfOneIsNotItsSiblings(t *testing.T) {
 }
 
 func TestTheWholeStackOverHTTP(t *testing.T) {
-	eachWay(t, func(t *testing.T, way string) {
+	eachWay(t, func(t scene) {
 		first := inMemory(t, scripted.New(scripted.On().Fail(scripted.Status(503)).Fail(scripted.Stall("a")).Reply("back")))
 		second := inMemory(t, scripted.New(scripted.On().Fail(scripted.Status(401)).Reply("spare")))
 		p, err := providers.Wrap(first,
@@ -331,7 +343,7 @@ func TestTheWholeStackOverHTTP(t *testing.T) {
 			providers.Timeout{Call: 20 * time.Second, Idle: 10 * time.Second},
 		)
 		require.NoError(t, err)
-		_, _, err = retried(t.Context(), p, &retrypolicy.Loop{Policy: retrypolicy.New()}, way)
+		_, _, err = retried(t.Context(), p, &retrypolicy.Loop{Policy: retrypolicy.New()}, t.way)
 		require.Equal(t, 503, callError(t, err).Status, "the error leads with the 503")
 		_, permanent := classifier.PermanentHTTPStatus(err)
 		require.False(t, permanent, "the spare's 401 does not make it permanent")
@@ -339,7 +351,7 @@ func TestTheWholeStackOverHTTP(t *testing.T) {
 		require.ErrorAs(t, err, &all)
 		require.Equal(t, classifier.Unauthorized, all.Failures[1].Class)
 		for range 2 { // the first one stalls, which for a stream is after its first piece; then it is back
-			attempts, _, err := retried(t.Context(), p, &retrypolicy.Loop{Policy: threeAttempts()}, way)
+			attempts, _, err := retried(t.Context(), p, &retrypolicy.Loop{Policy: threeAttempts()}, t.way)
 			require.NoError(t, err)
 			require.LessOrEqual(t, attempts, 2)
 		}
@@ -347,9 +359,9 @@ func TestTheWholeStackOverHTTP(t *testing.T) {
 }
 
 func TestThreeFailuresInThreeAttempts(t *testing.T) {
-	eachWay(t, func(t *testing.T, way string) {
+	eachWay(t, func(t scene) {
 		p := inMemory(t, scripted.New(scripted.On().Fail(scripted.Status(500)).Fail(scripted.Status(502)).Fail(scripted.Status(503))))
-		attempts, _, err := retried(t.Context(), p, &retrypolicy.Loop{Policy: threeAttempts()}, way)
+		attempts, _, err := retried(t.Context(), p, &retrypolicy.Loop{Policy: threeAttempts()}, t.way)
 		require.Equal(t, 3, attempts)
 		require.Equal(t, 503, callError(t, err).Status, "the last one")
 		require.ErrorContains(t, err, "3 attempts")

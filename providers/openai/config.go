@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/pawl-go/pawl/providers"
@@ -57,7 +58,7 @@ func (c Config) Validate() error {
 	}
 	c.validateHeaders(v)
 	if c.MaxResponseBytes < 0 {
-		v.Add("MaxResponseBytes", fmt.Sprint(c.MaxResponseBytes), "use a positive number of bytes, or 0 for 32 MiB")
+		v.Add("MaxResponseBytes", strconv.FormatInt(c.MaxResponseBytes, 10), "use a positive number of bytes, or 0 for 32 MiB")
 	}
 	return v.OrNil()
 }

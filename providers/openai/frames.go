@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/pawl-go/pawl/providers/internal/wire"
@@ -156,7 +157,7 @@ func (f *frames) addData(value []byte) error {
 // within a stream, a JSON text counts as data that lost its prefix. All else is ignored, as the format asks.
 func (f *frames) foreign(line []byte) error {
 	text := bytes.TrimSpace(line)
-	if len(text) == 0 || !bytes.ContainsRune([]byte("{[<"), rune(text[0])) {
+	if len(text) == 0 || !strings.ContainsRune("{[<", rune(text[0])) {
 		return nil
 	}
 	if f.started {

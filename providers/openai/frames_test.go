@@ -59,7 +59,8 @@ func TestFramesOfABrokenConnection(t *testing.T) {
 // FuzzFrames: whatever a server sends, what go-openai gets is lines of data, and it ends.
 func FuzzFrames(f *testing.F) {
 	for _, s := range []string{
-		"data: {\"choices\":[]}\n\ndata: [DONE]\n\n", ": c\n\nevent: error\ndata: x\n\n", "{\"error\":{}}", "<html>", "data: {\r\ndata: }\r\r",
+		"data: {\"choices\":[]}\n\ndata: [DONE]\n\n", ": c\n\nevent: error\ndata: x\n\n", "{\"error\":{}}", "<html>",
+		"data: {\r\ndata: }\r\r",
 		"\xef\xbb\xbfdata:{\"error\":null,\"choices\":[]}", "data: {\"error\":\ndata: {\"code\":502}}\n\n", "[1]", "event: error\ndata: {",
 	} {
 		f.Add([]byte(s))

@@ -16,8 +16,7 @@ import (
 // transportError is a request that got no answer, or not a whole one. Only texts of package net are shown: what a user's
 // own transport returns may hold anything, and a *url.Error quotes the URL.
 func transportError(source wire.Source, err error) *providers.CallError {
-	var at *url.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = at.Err
 	}
 	e := source.Broken("the connection failed", err)

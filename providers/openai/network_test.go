@@ -49,10 +49,10 @@ func both(c *openai.Client) map[string]func(context.Context) error {
 	}
 }
 
-func callError(t *testing.T, err error) *providers.CallError {
-	t.Helper()
+func callError(tb testing.TB, err error) *providers.CallError {
+	tb.Helper()
 	var e *providers.CallError
-	require.ErrorAs(t, err, &e)
+	require.ErrorAs(tb, err, &e)
 	return e
 }
 
@@ -71,14 +71,24 @@ func TestConnectionsThatFailAreProviderErrors(t *testing.T) {
 		detail  string
 		class   classifier.RunErrorClass
 	}{
-		"refused":        {over(t, nil, func(c *openai.Config) { c.BaseURL = refused }), true, "connection refused", classifier.ProviderError},
-		"unknown host":   {over(t, fails(&net.DNSError{Err: "no such host", Name: "endpoint.test", IsNotFound: true})), true, "no such host", classifier.ProviderError},
-		"reset":          {over(t, fails(&net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset by peer")})), false, "reset by peer", classifier.ProviderError},
+		"refused": {
+			over(t, nil, func(c *openai.Config) { c.BaseURL = refused }), true, "connection refused", classifier.ProviderError,
+		},
+		"unknown host": {
+			over(t, fails(&net.DNSError{Err: "no such host", Name: "endpoint.test", IsNotFound: true})),
+			true, "no such host", classifier.ProviderError,
+		},
+		"reset": {
+			over(t, fails(&net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset by peer")})),
+			false, "reset by peer", classifier.ProviderError,
+		},
 		"closed":         {over(t, fails(io.EOF)), false, "before it was whole", classifier.ProviderError},
 		"own transport":  {over(t, fails(secret)), false, "the connection failed", classifier.ProviderError},
 		"stray cancel":   {over(t, fails(context.Canceled)), false, "the connection failed", classifier.ProviderError},
 		"header timeout": {over(t, fails(timeoutError{})), false, "HTTP client allows", classifier.Timeout},
-		"refused by TLS": {over(t, nil, func(c *openai.Config) { c.BaseURL = tlsServer(t) }), true, "not trusted", classifier.ProviderError},
+		"refused by TLS": {
+			over(t, nil, func(c *openai.Config) { c.BaseURL = tlsServer(t) }), true, "not trusted", classifier.ProviderError,
+		},
 	} {
 		for way, call := range both(tc.client) {
 			t.Run(name+" "+way, func(t *testing.T) {
@@ -103,6 +113,7 @@ func (timeoutError) Timeout() bool   { return true }
 func (timeoutError) Temporary() bool { return true }
 
 func tlsServer(t *testing.T) string {
+	t.Helper()
 	srv := httptest.NewUnstartedServer(sse(done))
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.StartTLS()
@@ -140,7 +151,8 @@ func TestA429WhoseBodyDoesNotComeIsStillA429(t *testing.T) {
 	for name, lost := range map[string]error{"timeout": timeoutError{}, "reset": io.ErrUnexpectedEOF} {
 		c := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 			body := io.NopCloser(iotest.ErrReader(lost))
-			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"7"}}, Body: body, Request: r}, nil
+			header := http.Header{"Retry-After": {"7"}}
+			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: header, Body: body, Request: r}, nil
 		}))
 		for way, call := range both(c) {
 			t.Run(name+" "+way, func(t *testing.T) {
@@ -163,7 +175,7 @@ func TestACancelWhoseCauseIsAnAPIErrorIsACancel(t *testing.T) {
 			err := call(ctx)
 			require.ErrorIs(t, err, context.Canceled)
 			var api *goopenai.APIError
-			require.False(t, errors.As(err, &api))
+			require.NotErrorAs(t, err, &api)
 			require.Equal(t, classifier.Canceled, classifier.Default().Classify(err).Class)
 		})
 	}
@@ -199,6 +211,7 @@ func TestOneCallIsOneRequestOnAReusedConnectionThatDies(t *testing.T) {
 func TestTheIdempotencyKeyIsTheTasks(t *testing.T) {
 	key := (&meter{}).Task().IdempotencyKey()
 	ask := func(t *testing.T, ctx context.Context, req providers.Request, header string) string {
+		t.Helper()
 		var got string
 		c := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 			got = r.Header.Get("Idempotency-Key") + r.Header.Get("X-Key")
@@ -255,7 +268,7 @@ func TestRequestsThatCannotBeSent(t *testing.T) {
 	channel := hello()
 	channel.ToolChoice = make(chan int)
 	reasoning := hello()
-	reasoning.Model, reasoning.MaxTokens = "o1", 5
+	reasoning.Model, reasoning.MaxTokens = "o1", 5 //nolint:staticcheck // deprecated, which is the point
 	for name, req := range map[string]providers.Request{
 		"content twice": misused, "a schema that fails": schema, "a channel": channel, "a bad parameter": reasoning,
 	} {
@@ -319,7 +332,7 @@ func TestAStreamIsClosedSoonIfItsServerKeepsTheConnectionOpen(t *testing.T) {
 		body, server := io.Pipe()
 		go io.WriteString(server, frame(token("a"))+frame(finish("stop"))+done+": and then nothing")
 		c := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: body, Request: r}, nil
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, Request: r}, nil
 		}))
 		start := time.Now()
 		_, err := providers.Collect(c.Stream(t.Context(), hello()))
@@ -343,7 +356,7 @@ func TestHeadersAndModel(t *testing.T) {
 		body = nil
 		_ = json.NewDecoder(r.Body).Decode(&body)
 		w.Header().Set("Set-Cookie", "session=1")
-		w.Header().Set("X-Request-Id", "req_1")
+		w.Header().Set("X-Request-ID", "req_1")
 		io.WriteString(w, `{"choices":[{"message":{"content":"x"}}]}`)
 	}), func(cfg *openai.Config) {
 		cfg.Header = http.Header{"x-title": {"pawl"}}
@@ -357,7 +370,7 @@ func TestHeadersAndModel(t *testing.T) {
 	require.Equal(t, "mine", body["model"])
 	require.Equal(t, false, body["stream"])
 	require.NotContains(t, body, "stream_options")
-	require.Equal(t, "req_1", resp.Header().Get("X-Request-Id"))
+	require.Equal(t, "req_1", resp.Header().Get("X-Request-ID"))
 	require.Empty(t, resp.Header().Get("Set-Cookie"))
 	_, err = c.Chat(t.Context(), hello())
 	require.NoError(t, err)

@@ -35,6 +35,7 @@ func serve(t *testing.T, h http.Handler, change ...func(*openai.Config)) *openai
 func TestConformance(t *testing.T) {
 	providertest.Run(t, providertest.Harness{
 		New: func(t *testing.T, script *scripted.Script) providers.Provider {
+			t.Helper()
 			return serve(t, script.Handler())
 		},
 		Secrets: []string{apiKey},

@@ -3,6 +3,7 @@ package openai_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,9 +18,7 @@ import (
 func raw(status int, header http.Header, body string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
-		for name, values := range header {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), header)
 		w.WriteHeader(status)
 		io.WriteString(w, body)
 	})
@@ -55,37 +54,48 @@ func frame(chunk string) string { return "data: " + chunk + "\n\n" }
 func TestStreamAsServersSendIt(t *testing.T) {
 	a, b, stop := frame(token("a")), frame(token("b")), frame(finish("stop"))
 	pretty := "{\n  \"id\": \"1\",\n  \"choices\": [{\"index\": 0, \"delta\": {\"content\": \"a\"}}]\n}"
-	whole := `{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ab"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`
+	whole := `{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant",` +
+		`"content":"ab"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`
 	for name, tc := range map[string]struct {
 		body  string
 		text  string
 		class classifier.RunErrorClass
 	}{
 		// Whole answers.
-		"as documented":                          {a + b + stop + done, "ab", ""},
-		"no finish reason, but done":             {a + b + done, "ab", ""},
-		"a finish reason, but not done":          {a + b + stop, "ab", ""},
-		"done without a line end":                {a + b + stop + "data: [DONE]", "ab", ""},
-		"done with blanks":                       {a + b + stop + "data:  [DONE]  \n\n", "ab", ""},
-		"carriage returns":                       {strings.ReplaceAll(a+b+stop+done, "\n", "\r\n"), "ab", ""},
-		"only carriage returns":                  {strings.ReplaceAll(a+b+stop+done, "\n", "\r"), "ab", ""},
-		"no blank after the colon":               {strings.ReplaceAll(a+b+stop+done, "data: ", "data:"), "ab", ""},
-		"no blank lines between":                 {strings.ReplaceAll(a+b+stop+done, "\n\n", "\n"), "ab", ""},
-		"many blank lines":                       {strings.Repeat("\n", 400) + a + strings.Repeat("\n", 400) + b + stop + done, "ab", ""},
-		"comments as keep-alive":                 {strings.Repeat(": OPENROUTER PROCESSING\n\n", 400) + a + ": ping\n" + b + stop + done, "ab", ""},
-		"empty data as keep-alive":               {strings.Repeat("data:\n\n", 400) + a + b + stop + done, "ab", ""},
-		"words as keep-alive":                    {"data: ping\n\ndata: null\n\ndata: 1\n\n" + a + b + stop + done, "ab", ""},
-		"foreign events":                         {"event: ping\ndata: {\"type\":\"ping\"}\n\nid: 7\nretry: 10\n" + a + b + stop + done, "ab", ""},
-		"named events":                           {"event: completion\n" + a + "event: completion\n" + b + stop + done, "ab", ""},
-		"unknown fields and words":               {"foo: bar\n" + a + "noise\n" + b + stop + done, "ab", ""},
-		"a byte order mark":                      {"\xef\xbb\xbf" + a + b + stop + done, "ab", ""},
-		"a chunk on several lines":               {"data: " + strings.ReplaceAll(pretty, "\n", "\ndata: ") + "\n\n" + b + stop + done, "ab", ""},
-		"a chunk without its prefix":             {a + token("b") + "\n" + stop + done, "ab", ""},
-		"an error member that is null, first":    {frame(`{"error":null,`+token("a")[1:]) + b + stop + done, "ab", ""},
-		"an error member that is empty":          {frame(`{"error":{},`+token("a")[1:]) + frame(`{"error":"",`+token("b")[1:]) + stop + done, "ab", ""},
-		"an error member that is false":          {frame(token("a")[:len(token("a"))-1]+`,"error":false}`) + b + stop + done, "ab", ""},
-		"a usage chunk without choices":          {a + b + stop + frame(`{"usage":{"prompt_tokens":1}}`) + done, "ab", ""},
-		"a prompt filter chunk first":            {frame(`{"choices":[],"prompt_filter_results":[{"prompt_index":0}]}`) + a + b + stop + done, "ab", ""},
+		"as documented":                 {a + b + stop + done, "ab", ""},
+		"no finish reason, but done":    {a + b + done, "ab", ""},
+		"a finish reason, but not done": {a + b + stop, "ab", ""},
+		"done without a line end":       {a + b + stop + "data: [DONE]", "ab", ""},
+		"done with blanks":              {a + b + stop + "data:  [DONE]  \n\n", "ab", ""},
+		"carriage returns":              {strings.ReplaceAll(a+b+stop+done, "\n", "\r\n"), "ab", ""},
+		"only carriage returns":         {strings.ReplaceAll(a+b+stop+done, "\n", "\r"), "ab", ""},
+		"no blank after the colon":      {strings.ReplaceAll(a+b+stop+done, "data: ", "data:"), "ab", ""},
+		"no blank lines between":        {strings.ReplaceAll(a+b+stop+done, "\n\n", "\n"), "ab", ""},
+		"many blank lines":              {strings.Repeat("\n", 400) + a + strings.Repeat("\n", 400) + b + stop + done, "ab", ""},
+		"comments as keep-alive": {
+			strings.Repeat(": OPENROUTER PROCESSING\n\n", 400) + a + ": ping\n" + b + stop + done, "ab", "",
+		},
+		"empty data as keep-alive": {strings.Repeat("data:\n\n", 400) + a + b + stop + done, "ab", ""},
+		"words as keep-alive":      {"data: ping\n\ndata: null\n\ndata: 1\n\n" + a + b + stop + done, "ab", ""},
+		"foreign events": {
+			"event: ping\ndata: {\"type\":\"ping\"}\n\nid: 7\nretry: 10\n" + a + b + stop + done, "ab", "",
+		},
+		"named events":             {"event: completion\n" + a + "event: completion\n" + b + stop + done, "ab", ""},
+		"unknown fields and words": {"foo: bar\n" + a + "noise\n" + b + stop + done, "ab", ""},
+		"a byte order mark":        {"\xef\xbb\xbf" + a + b + stop + done, "ab", ""},
+		"a chunk on several lines": {
+			"data: " + strings.ReplaceAll(pretty, "\n", "\ndata: ") + "\n\n" + b + stop + done, "ab", "",
+		},
+		"a chunk without its prefix":          {a + token("b") + "\n" + stop + done, "ab", ""},
+		"an error member that is null, first": {frame(`{"error":null,`+token("a")[1:]) + b + stop + done, "ab", ""},
+		"an error member that is empty": {
+			frame(`{"error":{},`+token("a")[1:]) + frame(`{"error":"",`+token("b")[1:]) + stop + done, "ab", "",
+		},
+		"an error member that is false": {frame(token("a")[:len(token("a"))-1]+`,"error":false}`) + b + stop + done, "ab", ""},
+		"a usage chunk without choices": {a + b + stop + frame(`{"usage":{"prompt_tokens":1}}`) + done, "ab", ""},
+		"a prompt filter chunk first": {
+			frame(`{"choices":[],"prompt_filter_results":[{"prompt_index":0}]}`) + a + b + stop + done, "ab", "",
+		},
 		"a plain answer":                         {whole, "ab", ""},
 		"a plain answer, pretty":                 {"\n\n" + strings.ReplaceAll(whole, ",", ",\n  "), "ab", ""},
 		"a finish reason twice":                  {a + b + stop + stop + done, "ab", ""},
@@ -95,55 +105,93 @@ func TestStreamAsServersSendIt(t *testing.T) {
 		"an empty object":                        {frame("{}") + a + b + stop + done, "ab", ""},
 		"a finish reason with empty choice list": {a + b + stop + frame(`{"choices":[]}`) + done, "ab", ""},
 		// No whole answers.
-		"nothing":                              {"", "", classifier.ProviderError},
-		"done alone":                           {done, "", classifier.ProviderError},
-		"a clean close without finish":         {a + b, "ab", classifier.ProviderError},
-		"a cut frame":                          {a + `data: {"choices":[{"ind`, "a", classifier.ProviderError},
-		"a cut frame with its line end":        {a + "data: {\"choices\":[{\"ind\n\n" + b + done, "a", classifier.ProviderError},
-		"a chunk of wrong kinds":               {a + frame(`{"choices":"x"}`) + done, "a", classifier.ProviderError},
-		"a page":                               {"<!DOCTYPE html>\n<html>busy</html>", "", classifier.ProviderError},
-		"a text":                               {"upstream connect error", "", classifier.ProviderError},
-		"a list":                               {"[1,2]", "", classifier.ProviderError},
-		"a cut plain answer":                   {whole[:40], "", classifier.ProviderError},
-		"a plain answer without choices":       {`{"id":"1","choices":[]}`, "", classifier.ProviderError},
-		"a filtered prompt":                    {frame(`{"choices":[],"prompt_filter_results":[{"content_filter_results":{"hate":{"filtered":true}}}]}`) + done, "", classifier.ContentFiltered},
-		"only a refusal":                       {frame(`{"choices":[{"delta":{"refusal":"no"}}]}`) + stop + done, "", classifier.ContentFiltered},
-		"filtered":                             {a + frame(finish("content_filter")) + done, "a", classifier.ContentFiltered},
-		"truncated":                            {a + frame(finish("length")) + done, "a", classifier.InvalidResponse},
-		"failed upstream":                      {a + frame(finish("error")) + done, "a", classifier.ProviderError},
-		"truncated inside tool arguments":      {frame(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{\"a"}}]}}]}`) + frame(finish("length")) + done, "", classifier.InvalidResponse},
-		"an error frame with code null":        {frame(serverE), "", classifier.ProviderError},
-		"an error frame after a chunk":         {a + frame(serverE) + done, "a", classifier.ProviderError},
-		"an error frame behind the finish":     {a + stop + frame(serverE) + done, "a", classifier.ProviderError},
-		"an error with blanks inside":          {a + frame(`{ "error" : {"message":"x","type":"server_error"} }`), "a", classifier.ProviderError},
-		"an error that is not the first key":   {a + frame(`{"id":"1","choices":[],"error":{"code":502,"message":"x"}}`), "a", classifier.ProviderError},
-		"an error beside a choice":             {a + frame(`{"choices":[{"delta":{"content":""},"finish_reason":"error"}],"error":{"code":"server_error","message":"x"}}`), "a", classifier.ProviderError},
-		"an error frame behind a comment":      {": hi\n\n" + frame(serverE), "", classifier.ProviderError},
-		"an error frame without blank lines":   {strings.TrimSpace(a) + "\n" + "data: " + serverE, "a", classifier.ProviderError},
-		"an error line without a prefix":       {serverE, "", classifier.ProviderError},
-		"an error line behind a chunk":         {a + serverE + "\n", "a", classifier.ProviderError},
-		"an error document, pretty":            {"{\n \"error\": {\n \"message\": \"x\",\n \"type\": \"server_error\"\n }\n}", "", classifier.ProviderError},
-		"an error in a list (Gemini)":          {`[{"error":{"code":429,"message":"x","status":"RESOURCE_EXHAUSTED"}}]`, "", classifier.RateLimited},
-		"an error that is a text":              {a + frame(`{"error":"boom"}`), "a", classifier.ProviderError},
-		"an error that is empty":               {a + frame(`{"error":{}}`), "a", classifier.ProviderError},
-		"an error with code 502":               {frame(`{"error":{"message":"x","code":502}}`), "", classifier.ProviderError},
-		"an error with code 502.0":             {frame(`{"error":{"message":"x","code":502.0}}`), "", classifier.ProviderError},
-		"an error with code \"502\"":           {frame(`{"error":{"message":"x","code":"502"}}`), "", classifier.ProviderError},
-		"an error with code 401":               {frame(`{"error":{"message":"x","code":401}}`), "", classifier.Unauthorized},
-		"an error with code 429":               {frame(`{"error":{"message":"x","code":429}}`), "", classifier.RateLimited},
-		"an error of a quota":                  {frame(`{"error":{"message":"x","code":"insufficient_quota"}}`), "", classifier.QuotaExceeded},
-		"overloaded (Anthropic)":               {a + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n", "a", classifier.ProviderError},
-		"overloaded, no event line":            {a + frame(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), "a", classifier.ProviderError},
-		"rate limited (Anthropic)":             {"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"x\"}}\n\n", "", classifier.RateLimited},
-		"an error event with a flat object":    {a + "event: error\ndata: {\"message\":\"x\",\"code\":503}\n\n", "a", classifier.ProviderError},
-		"an error event with a text":           {a + "event: error\ndata: boom\n\n", "a", classifier.ProviderError},
-		"an error event at the end":            {a + "event: error\ndata: boom", "a", classifier.ProviderError},
-		"an error event with a cut object":     {a + "event: error\ndata: {\"mess\n\n", "a", classifier.ProviderError},
-		"a typed error without an error":       {a + frame(`{"type":"error","message":"\"error\""}`), "a", classifier.ProviderError},
-		"an error of wrong kinds":              {a + frame(`{"error":{"message":["x","y"],"type":7,"param":{},"code":true}}`), "a", classifier.ProviderError},
-		"an error that is a number":            {a + frame(`{"error":500}`), "a", classifier.ProviderError},
-		"deep nesting":                         {a + "data: " + strings.Repeat("[", 20_000) + "\n\n" + strings.Repeat("data: [\n", 5_000), "a", classifier.ProviderError},
-		"a choice that never finishes, of two": {frame(`{"choices":[{"index":1,"delta":{"content":"z"}}]}`) + a + stop, "a", classifier.ProviderError},
+		"nothing":                        {"", "", classifier.ProviderError},
+		"done alone":                     {done, "", classifier.ProviderError},
+		"a clean close without finish":   {a + b, "ab", classifier.ProviderError},
+		"a cut frame":                    {a + `data: {"choices":[{"ind`, "a", classifier.ProviderError},
+		"a cut frame with its line end":  {a + "data: {\"choices\":[{\"ind\n\n" + b + done, "a", classifier.ProviderError},
+		"a chunk of wrong kinds":         {a + frame(`{"choices":"x"}`) + done, "a", classifier.ProviderError},
+		"a page":                         {"<!DOCTYPE html>\n<html>busy</html>", "", classifier.ProviderError},
+		"a text":                         {"upstream connect error", "", classifier.ProviderError},
+		"a list":                         {"[1,2]", "", classifier.ProviderError},
+		"a cut plain answer":             {whole[:40], "", classifier.ProviderError},
+		"a plain answer without choices": {`{"id":"1","choices":[]}`, "", classifier.ProviderError},
+		"a filtered prompt": {
+			frame(`{"choices":[],"prompt_filter_results":[{"content_filter_results":{"hate":{"filtered":true}}}]}`) + done,
+			"", classifier.ContentFiltered,
+		},
+		"only a refusal": {
+			frame(`{"choices":[{"delta":{"refusal":"no"}}]}`) + stop + done, "", classifier.ContentFiltered,
+		},
+		"filtered":        {a + frame(finish("content_filter")) + done, "a", classifier.ContentFiltered},
+		"truncated":       {a + frame(finish("length")) + done, "a", classifier.InvalidResponse},
+		"failed upstream": {a + frame(finish("error")) + done, "a", classifier.ProviderError},
+		"truncated inside tool arguments": {
+			frame(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{\"a"}}]}}]}`) +
+				frame(finish("length")) + done,
+			"", classifier.InvalidResponse,
+		},
+		"an error frame with code null":    {frame(serverE), "", classifier.ProviderError},
+		"an error frame after a chunk":     {a + frame(serverE) + done, "a", classifier.ProviderError},
+		"an error frame behind the finish": {a + stop + frame(serverE) + done, "a", classifier.ProviderError},
+		"an error with blanks inside": {
+			a + frame(`{ "error" : {"message":"x","type":"server_error"} }`), "a", classifier.ProviderError,
+		},
+		"an error that is not the first key": {
+			a + frame(`{"id":"1","choices":[],"error":{"code":502,"message":"x"}}`), "a", classifier.ProviderError,
+		},
+		"an error beside a choice": {
+			a + frame(`{"choices":[{"delta":{"content":""},"finish_reason":"error"}],"error":{"code":"server_error","message":"x"}}`),
+			"a", classifier.ProviderError,
+		},
+		"an error frame behind a comment":    {": hi\n\n" + frame(serverE), "", classifier.ProviderError},
+		"an error frame without blank lines": {strings.TrimSpace(a) + "\n" + "data: " + serverE, "a", classifier.ProviderError},
+		"an error line without a prefix":     {serverE, "", classifier.ProviderError},
+		"an error line behind a chunk":       {a + serverE + "\n", "a", classifier.ProviderError},
+		"an error document, pretty": {
+			"{\n \"error\": {\n \"message\": \"x\",\n \"type\": \"server_error\"\n }\n}", "", classifier.ProviderError,
+		},
+		"an error in a list (Gemini)": {
+			`[{"error":{"code":429,"message":"x","status":"RESOURCE_EXHAUSTED"}}]`, "", classifier.RateLimited,
+		},
+		"an error that is a text":    {a + frame(`{"error":"boom"}`), "a", classifier.ProviderError},
+		"an error that is empty":     {a + frame(`{"error":{}}`), "a", classifier.ProviderError},
+		"an error with code 502":     {frame(`{"error":{"message":"x","code":502}}`), "", classifier.ProviderError},
+		"an error with code 502.0":   {frame(`{"error":{"message":"x","code":502.0}}`), "", classifier.ProviderError},
+		"an error with code \"502\"": {frame(`{"error":{"message":"x","code":"502"}}`), "", classifier.ProviderError},
+		"an error with code 401":     {frame(`{"error":{"message":"x","code":401}}`), "", classifier.Unauthorized},
+		"an error with code 429":     {frame(`{"error":{"message":"x","code":429}}`), "", classifier.RateLimited},
+		"an error of a quota": {
+			frame(`{"error":{"message":"x","code":"insufficient_quota"}}`), "", classifier.QuotaExceeded,
+		},
+		"overloaded (Anthropic)": {
+			a + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n",
+			"a", classifier.ProviderError,
+		},
+		"overloaded, no event line": {
+			a + frame(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), "a", classifier.ProviderError,
+		},
+		"rate limited (Anthropic)": {
+			"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"x\"}}\n\n",
+			"", classifier.RateLimited,
+		},
+		"an error event with a flat object": {
+			a + "event: error\ndata: {\"message\":\"x\",\"code\":503}\n\n", "a", classifier.ProviderError,
+		},
+		"an error event with a text":       {a + "event: error\ndata: boom\n\n", "a", classifier.ProviderError},
+		"an error event at the end":        {a + "event: error\ndata: boom", "a", classifier.ProviderError},
+		"an error event with a cut object": {a + "event: error\ndata: {\"mess\n\n", "a", classifier.ProviderError},
+		"a typed error without an error":   {a + frame(`{"type":"error","message":"\"error\""}`), "a", classifier.ProviderError},
+		"an error of wrong kinds": {
+			a + frame(`{"error":{"message":["x","y"],"type":7,"param":{},"code":true}}`), "a", classifier.ProviderError,
+		},
+		"an error that is a number": {a + frame(`{"error":500}`), "a", classifier.ProviderError},
+		"deep nesting": {
+			a + "data: " + strings.Repeat("[", 20_000) + "\n\n" + strings.Repeat("data: [\n", 5_000), "a", classifier.ProviderError,
+		},
+		"a choice that never finishes, of two": {
+			frame(`{"choices":[{"index":1,"delta":{"content":"z"}}]}`) + a + stop, "a", classifier.ProviderError,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := serve(t, sse(tc.body))

@@ -102,8 +102,8 @@ func hashBody(req *http.Request) (string, error) {
 // failed reads a failed response. What a deadline or a broken connection leaves of its body is enough: the status and the
 // headers have come.
 func (d *doer) failed(resp *http.Response) error {
-	defer resp.Body.Close()                                      //nolint:errcheck // nothing is left to lose
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, errorLimit)) //nolint:errcheck // see above
+	defer resp.Body.Close() //nolint:errcheck // nothing is left to lose
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, errorLimit))
 	return d.source.Failure(resp.StatusCode, resp.Header, body)
 }
 

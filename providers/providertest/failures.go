@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +30,10 @@ func allFailures() []failure {
 	return []failure{
 		{"429 with a hint", scripted.RateLimited(2 * time.Second), classifier.RateLimited, 429, 2 * time.Second},
 		{"429 without a hint", scripted.RateLimited(0), classifier.RateLimited, 429, 0},
-		{"429 without a body", scripted.HTTP(429, header("Retry-After-Ms", "1500"), ""), classifier.RateLimited, 429, 1500 * time.Millisecond},
+		{
+			"429 without a body", scripted.HTTP(429, header("Retry-After-Ms", "1500"), ""),
+			classifier.RateLimited, 429, 1500 * time.Millisecond,
+		},
 		{"quota", scripted.Quota(), classifier.QuotaExceeded, 429, 0},
 		{"400", scripted.Status(400), classifier.InvalidRequest, 400, 0},
 		{"401", scripted.Status(401), classifier.Unauthorized, 401, 0},
@@ -132,7 +136,7 @@ func (s suite) endings(t *testing.T) {
 	} {
 		t.Run(name+" keeps what had come", func(t *testing.T) {
 			p := s.New(t, scripted.New(scripted.On().Fail(f)))
-			var pieces string
+			var pieces strings.Builder
 			var failed error
 			for d, err := range p.Stream(t.Context(), request()) {
 				require.NoError(t, failed, "nothing comes after an error")
@@ -140,9 +144,9 @@ func (s suite) endings(t *testing.T) {
 					require.Nil(t, d)
 					continue
 				}
-				pieces += d.Text()
+				pieces.WriteString(d.Text())
 			}
-			require.Equal(t, "some", pieces)
+			require.Equal(t, "some", pieces.String())
 			var e *providers.CallError
 			require.ErrorAs(t, failed, &e)
 			require.Equal(t, "some", e.Partial.Text())

@@ -16,6 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestTheSuiteHoldsBehindMiddleware(t *testing.T) {
 	providertest.Run(t, providertest.Harness{
 		New: func(t *testing.T, script *scripted.Script) providers.Provider {
+			t.Helper()
 			p, err := providers.Wrap(script.Provider("fake"),
 				providers.Breaker{Failures: 1_000_000},
 				providers.RateLimit{RequestsPerMinute: 1_000_000_000, TokensPerMinute: 1_000_000_000_000},

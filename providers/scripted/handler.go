@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -47,51 +48,49 @@ func (s *Script) serve(w http.ResponseWriter, r *http.Request) {
 
 // send writes a response that is no answer.
 func send(w http.ResponseWriter, st step) {
-	for name, values := range st.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), st.header)
 	w.WriteHeader(st.status)
 	io.WriteString(w, st.body) //nolint:errcheck // the caller is gone
 }
 
 // plain writes an answer at once. One that does not end whole promises more bytes than it sends.
-func (st step) plain(ctx context.Context, w http.ResponseWriter, req providers.Request, n int) {
-	for range max(0, len(st.tokens)-1) {
-		if wait(ctx, st.every) != nil {
+func (s step) plain(ctx context.Context, w http.ResponseWriter, req providers.Request, n int) {
+	for range max(0, len(s.tokens)-1) {
+		if wait(ctx, s.every) != nil {
 			return
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if st.end == endError {
-		io.WriteString(w, st.body) //nolint:errcheck // the caller is gone
+	if s.end == endError {
+		io.WriteString(w, s.body) //nolint:errcheck // the caller is gone
 		return
 	}
-	raw, err := json.Marshal(st.response(req, n))
+	raw, err := json.Marshal(s.response(req, n))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
-	if st.end != endWhole {
+	if s.end != endWhole {
 		raw = raw[:len(raw)/2]
 	}
-	w.Write(raw) //nolint:errcheck // the caller is gone
+	w.Write(raw)
 	flush(w)
-	st.finishConnection(ctx)
+	s.finishConnection(ctx)
 }
 
 // stream writes an answer as server-sent events.
-func (st step) stream(ctx context.Context, w http.ResponseWriter, req providers.Request, n int) {
+func (s step) stream(ctx context.Context, w http.ResponseWriter, req providers.Request, n int) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	flush(w)
 	first := true
-	for chunk := range st.deltas(req, n) {
+	for chunk := range s.deltas(req, n) {
 		if chunk.Usage != nil && (req.StreamOptions == nil || !req.StreamOptions.IncludeUsage) {
 			if chunk.Usage = nil; len(chunk.PromptFilterResults) == 0 {
 				continue // the last chunk exists for the usage only
 			}
 		}
-		if !first && wait(ctx, st.every) != nil {
+		if !first && wait(ctx, s.every) != nil {
 			return
 		}
 		first = false
@@ -102,19 +101,19 @@ func (st step) stream(ctx context.Context, w http.ResponseWriter, req providers.
 		fmt.Fprintf(w, "data: %s\n\n", raw)
 		flush(w)
 	}
-	switch st.end {
+	switch s.end {
 	case endWhole:
 		io.WriteString(w, "data: [DONE]\n\n") //nolint:errcheck // the caller is gone
 	case endError:
-		fmt.Fprintf(w, "data: %s\n\n", st.body)
+		fmt.Fprintf(w, "data: %s\n\n", s.body)
 	}
 	flush(w)
-	st.finishConnection(ctx)
+	s.finishConnection(ctx)
 }
 
 // finishConnection does to the connection what the script says.
-func (st step) finishConnection(ctx context.Context) {
-	switch st.end {
+func (s step) finishConnection(ctx context.Context) {
+	switch s.end {
 	case endStall:
 		<-ctx.Done()
 	case endReset:

@@ -3,10 +3,13 @@ package scripted
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/pawl-go/pawl/providers"
+	"github.com/sashabaranov/go-openai"
 )
 
 // Script answers by rules and records what it was asked. It is safe for concurrent use.
@@ -86,12 +89,13 @@ func (s *Script) unmatched(req providers.Request) step {
 	for i := range s.rules {
 		names[i] = s.rules[i].String()
 	}
-	why := fmt.Sprintf("no rule of the script answers this request (model %q, %d messages, the last of the user has %d characters); the rules are: %s",
+	why := fmt.Sprintf("no rule of the script answers this request (model %q, %d messages, "+
+		"the last of the user has %d characters); the rules are: %s",
 		req.Model, len(req.Messages), len([]rune(lastUser(req))), strings.Join(names, "; "))
 	if len(names) == 0 {
 		why = "the script has no rules"
 	}
-	st := failure(400, "invalid_request_error", codeNoRule, why).step
+	st := failure(http.StatusBadRequest, "invalid_request_error", codeNoRule, why).step
 	st.unmatched = why
 	return st
 }
@@ -119,9 +123,9 @@ func clone(req providers.Request) providers.Request {
 }
 
 func lastUser(req providers.Request) string {
-	for i := len(req.Messages) - 1; i >= 0; i-- {
-		if req.Messages[i].Role == "user" {
-			return textOf(req.Messages[i])
+	for _, m := range slices.Backward(req.Messages) {
+		if m.Role == openai.ChatMessageRoleUser {
+			return textOf(m)
 		}
 	}
 	return ""

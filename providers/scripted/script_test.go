@@ -76,8 +76,12 @@ func TestARequestThatNoRuleAnswers(t *testing.T) {
 	}{
 		"no rules": {scripted.New(), "the script has no rules"},
 		"no match": {
-			scripted.New(scripted.On(scripted.Contains("plan"), scripted.Model("m")).Reply("x"), scripted.On(scripted.Last("draft")).Reply("y").Once()),
-			`no rule of the script answers this request (model "gpt-x", 1 messages, the last of the user has 6 characters); the rules are: on contains "plan" and model "m"; on last contains "draft"`,
+			scripted.New(
+				scripted.On(scripted.Contains("plan"), scripted.Model("m")).Reply("x"),
+				scripted.On(scripted.Last("draft")).Reply("y").Once(),
+			),
+			`no rule of the script answers this request (model "gpt-x", 1 messages, the last of the user has 6 characters); the ` +
+				`rules are: on contains "plan" and model "m"; on last contains "draft"`,
 		},
 		"no steps": {scripted.New(scripted.On().After(time.Second)), "the rules are: on any"},
 	} {

@@ -132,7 +132,10 @@ func (s step) response(req providers.Request, n int) openai.ChatCompletionRespon
 	}
 	r.Choices = []openai.ChatCompletionChoice{{
 		Message: providers.Message{
-			Role: openai.ChatMessageRoleAssistant, Content: strings.Join(s.tokens, ""), Refusal: s.refusal, ToolCalls: slices.Clone(s.tools),
+			Role:      openai.ChatMessageRoleAssistant,
+			Content:   strings.Join(s.tokens, ""),
+			Refusal:   s.refusal,
+			ToolCalls: slices.Clone(s.tools),
 		},
 		FinishReason: s.finish,
 	}}

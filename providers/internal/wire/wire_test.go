@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestFindErrorTellsAnErrorFromAnAnswer(t *testing.T) {
 	for body, found := range map[string]bool{
 		`{"error":{"message":"x"}}`:                     true,
-		` [ {"error":{"message":"x"}} ] `:               true,
+		"\n[ {\"error\":{\"message\":\"x\"}} ]":         true,
 		`{"error":"x"}`:                                 true,
 		`{"error":{}}`:                                  true,
 		`{"error":""}`:                                  true,
@@ -61,7 +61,8 @@ func TestParseErrorReadsWhateverAnErrorEventHolds(t *testing.T) {
 }
 
 func TestInnerErrorsAndParamsAreKept(t *testing.T) {
-	e := Source{}.Failure(400, http.Header{}, []byte(`{"error":{"message":"x","param":"messages[3].content","innererror":{"code":"ResponsibleAIPolicyViolation"}}}`))
+	e := Source{}.Failure(400, http.Header{}, []byte(`{"error":{"message":"x","param":"messages[3].content",`+
+		`"innererror":{"code":"ResponsibleAIPolicyViolation"}}}`))
 	require.Equal(t, "messages[3].content", e.Param)
 	require.Equal(t, classifier.ContentFiltered, e.Class)
 	var api *openai.APIError
@@ -89,7 +90,8 @@ func TestRedirectsAreNotAnErrorOfTheProvider(t *testing.T) {
 // FuzzFailure: whatever a server sends, the error has its status and a class, shows no secret, and nothing panics.
 func FuzzFailure(f *testing.F) {
 	for _, body := range []string{
-		`{"error":{"message":"x","type":"t","code":"c"}}`, `[{"error":{"code":429}}]`, `{"error":"x"}`, `{"message":"x"}`, `<html>`, ``, `null`,
+		`{"error":{"message":"x","type":"t","code":"c"}}`, `[{"error":{"code":429}}]`, `{"error":"x"}`, `{"message":"x"}`,
+		`<html>`, ``, `null`,
 		`{"type":"error","error":{"type":"overloaded_error"}}`, `{"error":{"code":502.0}}`, `{"error":{"innererror":{"code":7}}}`,
 	} {
 		f.Add(500, []byte(body))
