@@ -403,3 +403,30 @@ func TestSemantics_LimitsAreExactAlsoForFanOutsDefersAndJoins(t *testing.T) {
 		require.Equal(t, limit, o.SuperSteps)
 	}
 }
+
+func TestSemantics_AnArrivalInTheSuperStepInWhichAJoinFiresBelongsToThatRound(t *testing.T) {
+	for _, first := range []string{"a", "b"} { // the order of declaration must not matter
+		t.Run(first+" declared first", func(t *testing.T) {
+			g := build(t, func(b *bld) {
+				other := map[string]string{"a": "b", "b": "a"}[first]
+				nodes := map[string]graph.Node{}
+				for _, name := range []string{first, other} {
+					nodes[name] = b.Node(name, say(name))
+				}
+				d := b.Node("d", say("d"))
+				b.Start(nodes["a"])
+				b.Route(nodes["a"], func(s st) graph.Next { // a, then a and b, then b alone
+					if len(s.Log) == 1 {
+						return graph.To(nodes["a"], nodes["b"])
+					}
+					return graph.To(nodes["b"])
+				}, nodes["a"], nodes["b"])
+				b.Join([]graph.Ref{nodes["a"], nodes["b"]}, d)
+			})
+			o := play(t.Context(), t, g, superstep.Config{}, st{})
+			require.NoError(t, o.err)
+			require.Equal(t, [][]string{{"a"}, {"a", "b"}, {"b", "d"}}, sorted(steps(o.events)))
+			require.Equal(t, []task.Unfired{{Target: "d", Join: true, Arrived: []string{"b"}, Missing: []string{"a"}}}, o.Unfired)
+		})
+	}
+}
