@@ -57,11 +57,11 @@ func TestSnapshotsNeverChange(t *testing.T) {
 
 func TestNothingThatANodeReturnedIsWrittenTo(t *testing.T) {
 	room := func() []int { return append(make([]int, 0, 10), 1, 2) }
-	kept := heldUpdate{Last: room(), App: room(), Set: ptr(room()), Union: room(), Map: map[string]int{"a": 1}, Max: ptr(1), Sum: 1}
+	kept := heldUpdate{Last: room(), App: room(), Set: new(room()), Union: room(), Map: map[string]int{"a": 1}, Max: new(1), Sum: 1}
 	plan := planOf(t, graph.Fields[held, heldUpdate]())
 	var s held
 	require.NoError(t, plan.Reduce(&s, []graph.Write[heldUpdate]{{Update: kept}, {Update: heldUpdate{App: []int{3}, Union: []int{3}}}}))
-	more := heldUpdate{App: []int{9}, Union: []int{9}, Map: map[string]int{"a": 9}, Max: ptr(9), Sum: 9}
+	more := heldUpdate{App: []int{9}, Union: []int{9}, Map: map[string]int{"a": 9}, Max: new(9), Sum: 9}
 	for range 3 {
 		require.NoError(t, plan.Reduce(&s, []graph.Write[heldUpdate]{{Update: more}}))
 		s.Last = append(s.Last, 9)
@@ -71,7 +71,7 @@ func TestNothingThatANodeReturnedIsWrittenTo(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"a": 1}, kept.Map)
 	require.Equal(t, 1, *kept.Max)
-	require.Equal(t, heldUpdate{App: []int{9}, Union: []int{9}, Map: map[string]int{"a": 9}, Max: ptr(9), Sum: 9}, more)
+	require.Equal(t, heldUpdate{App: []int{9}, Union: []int{9}, Map: map[string]int{"a": 9}, Max: new(9), Sum: 9}, more)
 }
 
 func TestAMapIsCopiedOnWriteAndOnlyThen(t *testing.T) {
@@ -115,7 +115,8 @@ func TestClipCutsEverySliceInTheState(t *testing.T) {
 	plan.Clip(&v)
 	require.Equal(t, want, v, "lengths and elements stay")
 	caps := []int{
-		cap(v.A), cap(v.private), cap(v.inner.private), cap(v.Nested.B), cap(v.Array[0]), cap(v.Array[1]), cap(v.deep[0][0].s), cap(v.deep[1][0].s),
+		cap(v.A), cap(v.private), cap(v.inner.private), cap(v.Nested.B),
+		cap(v.Array[0]), cap(v.Array[1]), cap(v.deep[0][0].s), cap(v.deep[1][0].s),
 	}
 	require.Equal(t, []int{1, 0, 2, 3, 0, 4, 0, 5}, caps)
 	require.Equal(t, 9, cap(v.M["a"]), "what is behind a map or interface is not handed out by copy")
@@ -163,18 +164,18 @@ func TestAppendsAreAmortised(t *testing.T) {
 }
 
 // appendStep returns what appends one element to a state that has n, hands the state out, and tells its capacity.
-func appendStep(t testing.TB, n int) func() int {
-	t.Helper()
+func appendStep(tb testing.TB, n int) func() int {
+	tb.Helper()
 	type update struct {
 		N []int `merge:"append"`
 	}
-	plan := planOf(t, graph.Fields[State2, update]())
+	plan := planOf(tb, graph.Fields[State2, update]())
 	s := State2{N: slices.Repeat([]int{1}, n)}
 	writes := []graph.Write[update]{{Update: update{[]int{1}}}}
 	var view State2
 	return func() int {
 		if err := plan.Reduce(&s, writes); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		view = s
 		plan.Clip(&view)

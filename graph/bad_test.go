@@ -16,131 +16,131 @@ import (
 // badGraphs are wrong in one way each, or in ways that belong together. What they are told is in testdata/bad-graphs.txt.
 var badGraphs = []struct {
 	name  string
-	build func(t *testing.T, b *builder, ok graph.Node) // b is a graph that compiles: Start(ok)
+	build func(b *builder, ok graph.Node) // b is a graph that compiles: Start(ok)
 }{
-	{"a node without a name", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Node("", work)) }},
-	{"a name with a slash", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Node("a/b", work)) }},
-	{"a name with a bracket", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Node("a[1]", work)) }},
-	{"a name with a newline", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Node("a\nb", work)) }},
-	{"a name with a C1 control character", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Node("a\u0085b", work)) }},
-	{"a name with a line separator", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Node("a\u2028b", work)) }},
-	{"a name that is not UTF-8", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Node("a\xff", work)) }},
-	{"one name for two nodes", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Func("ok", plain)) }},
-	{"a node without a function", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Node("a", nil)) }},
-	{"a Func without a function", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Func("a", nil)) }},
-	{"a Goto without a function", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"a node without a name", func(b *builder, ok graph.Node) { b.Edge(ok, b.Node("", work)) }},
+	{"a name with a slash", func(b *builder, ok graph.Node) { b.Edge(ok, b.Node("a/b", work)) }},
+	{"a name with a bracket", func(b *builder, ok graph.Node) { b.Edge(ok, b.Node("a[1]", work)) }},
+	{"a name with a newline", func(b *builder, ok graph.Node) { b.Edge(ok, b.Node("a\nb", work)) }},
+	{"a name with a C1 control character", func(b *builder, ok graph.Node) { b.Edge(ok, b.Node("a\u0085b", work)) }},
+	{"a name with a line separator", func(b *builder, ok graph.Node) { b.Edge(ok, b.Node("a\u2028b", work)) }},
+	{"a name that is not UTF-8", func(b *builder, ok graph.Node) { b.Edge(ok, b.Node("a\xff", work)) }},
+	{"one name for two nodes", func(b *builder, ok graph.Node) { b.Edge(ok, b.Func("ok", plain)) }},
+	{"a node without a function", func(b *builder, ok graph.Node) { b.Edge(ok, b.Node("a", nil)) }},
+	{"a Func without a function", func(b *builder, ok graph.Node) { b.Edge(ok, b.Func("a", nil)) }},
+	{"a Goto without a function", func(b *builder, ok graph.Node) {
 		n := b.Goto("a", nil)
 		b.Targets(n, ok)
 		b.Edge(ok, n)
 	}},
-	{"a task without a function", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"a task without a function", func(b *builder, ok graph.Node) {
 		b.Route(ok, nowhere, graph.Task[State, Update, string](b, "a", nil))
 	}},
-	{"a Sub without a child", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"a Sub without a child", func(b *builder, ok graph.Node) {
 		b.Edge(ok, graph.Sub(b, "a", (compile)(nil), in, out))
 	}},
-	{"a Sub without in", func(t *testing.T, b *builder, ok graph.Node) {
-		b.Edge(ok, graph.Sub(b, "a", child(t), nil, out))
+	{"a Sub without in", func(b *builder, ok graph.Node) {
+		b.Edge(ok, graph.Sub(b, "a", child(), nil, out))
 	}},
-	{"a SubTask without in", func(t *testing.T, b *builder, ok graph.Node) {
-		b.Route(ok, nowhere, graph.SubTask[State, Update, string](b, "a", child(t), nil, out))
+	{"a SubTask without in", func(b *builder, ok graph.Node) {
+		b.Route(ok, nowhere, graph.SubTask[State, Update, string](b, "a", child(), nil, out))
 	}},
-	{"a Sub without out", func(t *testing.T, b *builder, ok graph.Node) {
-		b.Edge(ok, graph.Sub[State, Update](b, "a", child(t), in, nil))
+	{"a Sub without out", func(b *builder, ok graph.Node) {
+		b.Edge(ok, graph.Sub[State, Update](b, "a", child(), in, nil))
 	}},
-	{"a nil option", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Node("a", work, nil)) }},
-	{"End as a start", func(_ *testing.T, b *builder, _ graph.Node) { b.Start(graph.End) }},
-	{"a zero Node as a start", func(_ *testing.T, b *builder, _ graph.Node) { b.Start(graph.Node{}) }},
-	{"a start of another builder", func(_ *testing.T, b *builder, _ graph.Node) { b.Start(newBuilder("other").Node("a", work)) }},
-	{"an edge from End", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(graph.End, ok) }},
-	{"an edge from a zero Node", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(graph.Node{}, ok) }},
-	{"an edge from a zero TaskNode", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(graph.TaskNode[int]{}, ok) }},
-	{"an edge from a nil Ref", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(nil, ok) }},
-	{"an edge to a zero Node", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, graph.Node{}) }},
-	{"an edge to a node of another builder", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"a nil option", func(b *builder, ok graph.Node) { b.Edge(ok, b.Node("a", work, nil)) }},
+	{"End as a start", func(b *builder, _ graph.Node) { b.Start(graph.End) }},
+	{"a zero Node as a start", func(b *builder, _ graph.Node) { b.Start(graph.Node{}) }},
+	{"a start of another builder", func(b *builder, _ graph.Node) { b.Start(newBuilder("other").Node("a", work)) }},
+	{"an edge from End", func(b *builder, ok graph.Node) { b.Edge(graph.End, ok) }},
+	{"an edge from a zero Node", func(b *builder, ok graph.Node) { b.Edge(graph.Node{}, ok) }},
+	{"an edge from a zero TaskNode", func(b *builder, ok graph.Node) { b.Edge(graph.TaskNode[int]{}, ok) }},
+	{"an edge from a nil Ref", func(b *builder, ok graph.Node) { b.Edge(nil, ok) }},
+	{"an edge to a zero Node", func(b *builder, ok graph.Node) { b.Edge(ok, graph.Node{}) }},
+	{"an edge to a node of another builder", func(b *builder, ok graph.Node) {
 		b.Edge(ok, newBuilder("other").Node("a", work))
 	}},
-	{"an edge from a node of another builder is the only mistake", func(_ *testing.T, b *builder, _ graph.Node) {
+	{"an edge from a node of another builder is the only mistake", func(b *builder, _ graph.Node) {
 		b.Edge(newBuilder("other").Node("a", work), b.Node("b", work))
 	}},
-	{"a nil router", func(_ *testing.T, b *builder, ok graph.Node) { b.Route(ok, nil, graph.End) }},
-	{"a router without targets", func(_ *testing.T, b *builder, ok graph.Node) { b.Route(ok, nowhere) }},
-	{"a router of End", func(_ *testing.T, b *builder, ok graph.Node) { b.Route(graph.End, nowhere, ok) }},
-	{"a router of a zero Node is the only mistake", func(_ *testing.T, b *builder, _ graph.Node) {
+	{"a nil router", func(b *builder, ok graph.Node) { b.Route(ok, nil, graph.End) }},
+	{"a router without targets", func(b *builder, ok graph.Node) { b.Route(ok, nowhere) }},
+	{"a router of End", func(b *builder, ok graph.Node) { b.Route(graph.End, nowhere, ok) }},
+	{"a router of a zero Node is the only mistake", func(b *builder, _ graph.Node) {
 		b.Route(graph.Node{}, nowhere, b.Node("a", work))
 	}},
-	{"a router to a node of another builder", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"a router to a node of another builder", func(b *builder, ok graph.Node) {
 		b.Route(ok, nowhere, graph.Task(newBuilder("other"), "a", workOn))
 	}},
-	{"a router to a zero TaskNode", func(_ *testing.T, b *builder, ok graph.Node) { b.Route(ok, nowhere, graph.TaskNode[string]{}) }},
-	{"targets of a plain node are the only mistake", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"a router to a zero TaskNode", func(b *builder, ok graph.Node) { b.Route(ok, nowhere, graph.TaskNode[string]{}) }},
+	{"targets of a plain node are the only mistake", func(b *builder, ok graph.Node) {
 		b.Targets(ok, b.Node("a", work))
 	}},
-	{"targets of End", func(_ *testing.T, b *builder, ok graph.Node) { b.Targets(graph.End, ok) }},
-	{"a Goto without targets", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Goto("a", workAndGo)) }},
-	{"a Goto with an empty list of targets", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"targets of End", func(b *builder, ok graph.Node) { b.Targets(graph.End, ok) }},
+	{"a Goto without targets", func(b *builder, ok graph.Node) { b.Edge(ok, b.Goto("a", workAndGo)) }},
+	{"a Goto with an empty list of targets", func(b *builder, ok graph.Node) {
 		n := b.Goto("a", workAndGo)
 		b.Edge(ok, n)
 		b.Targets(n)
 	}},
-	{"a Goto with a zero Node for a target", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"a Goto with a zero Node for a target", func(b *builder, ok graph.Node) {
 		n := b.Goto("a", workAndGo)
 		b.Edge(ok, n)
 		b.Targets(n, graph.Node{})
 	}},
-	{"a join without sources", func(_ *testing.T, b *builder, ok graph.Node) { b.Join(nil, ok) }},
-	{"a join of one node", func(_ *testing.T, b *builder, ok graph.Node) { b.Join([]graph.Ref{ok}, ok) }},
-	{"a join of one node twice", func(_ *testing.T, b *builder, ok graph.Node) { b.Join([]graph.Ref{ok, ok}, b.Node("a", work)) }},
-	{"a join of End", func(_ *testing.T, b *builder, ok graph.Node) { b.Join([]graph.Ref{ok, graph.End}, ok) }},
-	{"a join into End", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"a join without sources", func(b *builder, ok graph.Node) { b.Join(nil, ok) }},
+	{"a join of one node", func(b *builder, ok graph.Node) { b.Join([]graph.Ref{ok}, ok) }},
+	{"a join of one node twice", func(b *builder, ok graph.Node) { b.Join([]graph.Ref{ok, ok}, b.Node("a", work)) }},
+	{"a join of End", func(b *builder, ok graph.Node) { b.Join([]graph.Ref{ok, graph.End}, ok) }},
+	{"a join into End", func(b *builder, ok graph.Node) {
 		n := b.Node("a", work)
 		b.Start(n)
 		b.Join([]graph.Ref{ok, n}, graph.End)
 	}},
-	{"a join with zero Nodes and one of another builder", func(_ *testing.T, b *builder, _ graph.Node) {
+	{"a join with zero Nodes and one of another builder", func(b *builder, _ graph.Node) {
 		b.Join([]graph.Ref{graph.Node{}, newBuilder("other").Node("a", work)}, graph.Node{})
 	}},
-	{"a nil handler", func(_ *testing.T, b *builder, ok graph.Node) { b.Catch(ok, nil) }},
-	{"two handlers", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"a nil handler", func(b *builder, ok graph.Node) { b.Catch(ok, nil) }},
+	{"two handlers", func(b *builder, ok graph.Node) {
 		b.Catch(ok, recoverFrom)
 		b.Catch(ok, recoverFrom)
 	}},
-	{"a handler on a Sub", func(t *testing.T, b *builder, ok graph.Node) {
-		n := graph.Sub(b, "a", child(t), in, out)
+	{"a handler on a Sub", func(b *builder, ok graph.Node) {
+		n := graph.Sub(b, "a", child(), in, out)
 		b.Edge(ok, n)
 		b.Catch(n, recoverFrom)
 	}},
-	{"a handler on a SubTask", func(t *testing.T, b *builder, ok graph.Node) {
-		n := graph.SubTask(b, "a", child(t), inItem, out)
+	{"a handler on a SubTask", func(b *builder, ok graph.Node) {
+		n := graph.SubTask(b, "a", child(), inItem, out)
 		b.Route(ok, nowhere, n)
 		graph.CatchTask(b, n, recoverOn)
 	}},
-	{"a handler on End", func(_ *testing.T, b *builder, _ graph.Node) { b.Catch(graph.End, recoverFrom) }},
-	{"a handler on a zero TaskNode", func(_ *testing.T, b *builder, _ graph.Node) {
+	{"a handler on End", func(b *builder, _ graph.Node) { b.Catch(graph.End, recoverFrom) }},
+	{"a handler on a zero TaskNode", func(b *builder, _ graph.Node) {
 		graph.CatchTask(b, graph.TaskNode[string]{}, recoverOn)
 	}},
-	{"a node that nothing leads to", func(_ *testing.T, b *builder, _ graph.Node) { b.Node("a", work) }},
-	{"a ring that nothing leads to", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"a node that nothing leads to", func(b *builder, _ graph.Node) { b.Node("a", work) }},
+	{"a ring that nothing leads to", func(b *builder, ok graph.Node) {
 		n, m := b.Node("a", work), b.Node("b", work)
 		b.Edge(n, m)
 		b.Edge(m, n)
 		b.Edge(m, ok)
 	}},
-	{"a timeout of zero", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Node("a", work, graph.Timeout(0))) }},
-	{"a negative timeout", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"a timeout of zero", func(b *builder, ok graph.Node) { b.Edge(ok, b.Node("a", work, graph.Timeout(0))) }},
+	{"a negative timeout", func(b *builder, ok graph.Node) {
 		b.Edge(ok, b.Node("a", work, graph.Timeout(-time.Second)))
 	}},
-	{"no concurrency", func(_ *testing.T, b *builder, ok graph.Node) { b.Edge(ok, b.Node("a", work, graph.MaxConcurrency(0))) }},
-	{"super-steps of a plain node", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"no concurrency", func(b *builder, ok graph.Node) { b.Edge(ok, b.Node("a", work, graph.MaxConcurrency(0))) }},
+	{"super-steps of a plain node", func(b *builder, ok graph.Node) {
 		b.Edge(ok, b.Node("a", work, graph.MaxSuperSteps(3)))
 	}},
-	{"a Sub with what belongs to its nodes", func(t *testing.T, b *builder, ok graph.Node) {
-		b.Edge(ok, graph.Sub(b, "a", child(t), in, out, graph.Retry(retrypolicy.New()), graph.Timeout(-1), graph.MaxSuperSteps(0)))
+	{"a Sub with what belongs to its nodes", func(b *builder, ok graph.Node) {
+		b.Edge(ok, graph.Sub(b, "a", child(), in, out, graph.Retry(retrypolicy.New()), graph.Timeout(-1), graph.MaxSuperSteps(0)))
 	}},
-	{"a timeout and retries on a Func", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"a timeout and retries on a Func", func(b *builder, ok graph.Node) {
 		b.Edge(ok, b.Func("a", plain, graph.Timeout(time.Second), graph.Retry(retrypolicy.Standard())))
 	}},
-	{"everything at once", func(_ *testing.T, b *builder, ok graph.Node) {
+	{"everything at once", func(b *builder, ok graph.Node) {
 		b.Start(graph.End)
 		b.Edge(ok, b.Node("ok", nil, graph.Timeout(0)))
 		b.Node("island", work, graph.Retry(retrypolicy.WorkflowNodeRetryPolicy{}))
@@ -188,8 +188,8 @@ type (
 	setUnknown struct {
 		Clear []string `merge:"set:notes"`
 	}
-	unexported   struct{ n int }
-	hiddenState  struct{ notes []string }
+	unexported   struct{ n int }          //nolint:unused // that is what is wrong
+	hiddenState  struct{ notes []string } //nolint:unused // that is what is wrong
 	wrongType    struct{ N string }
 	wrongPointer struct{ N **int }
 	appendScalar struct {
@@ -223,7 +223,7 @@ type (
 	}
 	tagOnInner struct {
 		inner `merge:"append"`
-	} //nolint:govet // a tag where it does not belong
+	}
 	twoInner struct {
 		inner
 		innerToo
@@ -245,7 +245,7 @@ type (
 	}
 	manyMistakes struct {
 		N     string
-		x     int
+		x     int //nolint:unused // that is what is wrong
 		Notes int `merge:"append"`
 	}
 )
@@ -316,7 +316,7 @@ func TestBadGraphsAreRefusedWithTheseTexts(t *testing.T) {
 		b := newBuilder("bad")
 		ok := b.Node("ok", work)
 		b.Start(ok)
-		tt.build(t, b, ok)
+		tt.build(b, ok)
 		_, err := b.Compile()
 		add(tt.name, err)
 	}

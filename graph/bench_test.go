@@ -54,7 +54,7 @@ func BenchmarkBuildAndCompile100(b *testing.B) {
 // A typical update sets some of its fields: here two of four, every time on the same state.
 func BenchmarkMergeUpdate(b *testing.B) {
 	state := State{Notes: make([]string, 0, 1), Score: 1}
-	writes := []graph.Write[Update]{{Node: "n", Index: -1, Update: Update{Draft: "draft", Score: ptr(0.5)}}}
+	writes := []graph.Write[Update]{{Node: "n", Index: -1, Update: Update{Draft: "draft", Score: new(0.5)}}}
 	run := func(b *testing.B, r graph.Reducer[State, Update]) {
 		b.Helper()
 		plan := planOf(b, r)

@@ -22,21 +22,30 @@ func TestCompileGivesThePlan(t *testing.T) {
 	require.Equal(t, []graph.PlanJoin{{Sources: []int{3, 4, 5}, Target: 6}, {Sources: []int{0, 1}, Target: 4}}, p.Joins)
 	var got []string
 	for _, n := range p.Nodes {
-		got = append(got, fmt.Sprint(n.Name, " ", n.Kind, " ", n.Kind.FannedOut(), n.Edges, n.Targets, n.Joins, n.Deferred,
-			n.Timeout, n.MaxConcurrency, n.MaxSuperSteps, n.Retry != nil, n.Call != nil, n.Sub != nil, n.Catch != nil, len(n.Routers)))
+		got = append(got, fmt.Sprint(n.Kind, ":", n.Name, n.Edges, n.Targets, n.Joins, n.Timeout, n.MaxConcurrency, n.MaxSuperSteps,
+			bits(n.Kind.FannedOut(), n.Deferred, n.Retry != nil, n.Call != nil, n.Sub != nil, n.Catch != nil), len(n.Routers)))
 	}
-	require.Equal(t, []string{
-		"a node false [2] [] [1] false 1.5s 4 0 false true false true 2",
-		"fn func false [4] [] [1] false 0s 0 0 true true false false 0",
-		"supervisor goto false [] [4 3 2 -1] [] false 0s 0 0 false true false false 0",
-		"task task true [] [] [0] false 0s 2 0 false true false true 0",
-		"sub sub false [4] [] [0] false 0s 0 20 false false true false 0",
-		"subtask subtask true [] [] [0] true 0s 0 0 false false true false 0",
-		"last node false [] [] [] true 0s 0 0 false true false false 0",
+	require.Equal(t, []string{ // bits: fanned out, deferred, has a policy, a function, a subgraph, a handler
+		"node:a[2] [] [1] 1.5s 4 0 000101 2",
+		"func:fn[4] [] [1] 0s 0 0 001100 0",
+		"goto:supervisor[] [4 3 2 -1] [] 0s 0 0 000100 0",
+		"task:task[] [] [0] 0s 2 0 100101 0",
+		"sub:sub[4] [] [0] 0s 0 20 000010 0",
+		"subtask:subtask[] [] [0] 0s 0 0 110010 0",
+		"node:last[] [] [] 0s 0 0 010100 0",
 	}, got)
 	require.Equal(t, []int{5, 6}, p.Nodes[0].Routers[0].Targets)
 	require.Equal(t, []int{-1}, p.Nodes[0].Routers[1].Targets)
 	require.Zero(t, p.Nodes[0].Routers[0].Route(State{}).Len())
+}
+
+// bits writes truths as a word.
+func bits(truths ...bool) string {
+	out := ""
+	for _, b := range truths {
+		out += map[bool]string{true: "1", false: "0"}[b]
+	}
+	return " " + out + " "
 }
 
 func TestWhatIsSaidTwiceCountsOnce(t *testing.T) {
@@ -84,7 +93,7 @@ func TestTheGraphDoesNotChangeWithItsBuilder(t *testing.T) {
 	b.Edge(n, o)
 	b.Targets(o, n)
 	g := mustCompile(t, b)
-	text, print, plan := g.DOT(), g.Fingerprint(), *g.Plan()
+	text, fingerprint, plan := g.DOT(), g.Fingerprint(), *g.Plan()
 	plan.Nodes = slices.Clone(plan.Nodes)
 
 	m := b.Node("m", work, graph.Defer())
@@ -96,7 +105,7 @@ func TestTheGraphDoesNotChangeWithItsBuilder(t *testing.T) {
 	b.Join([]graph.Ref{n, o}, m)
 	b.Catch(n, recoverFrom)
 	require.Equal(t, text, g.DOT())
-	require.Equal(t, print, g.Fingerprint())
+	require.Equal(t, fingerprint, g.Fingerprint())
 	require.Len(t, g.Plan().Nodes, 2)
 	for i := range plan.Nodes {
 		was, is := plan.Nodes[i], g.Plan().Nodes[i]
@@ -106,7 +115,7 @@ func TestTheGraphDoesNotChangeWithItsBuilder(t *testing.T) {
 	}
 
 	second := mustCompile(t, b)
-	require.NotEqual(t, print, second.Fingerprint())
+	require.NotEqual(t, fingerprint, second.Fingerprint())
 	require.Len(t, second.Plan().Nodes, 3)
 	_, ours := g.Plan().Index(graph.To(m).At(0))
 	require.False(t, ours, "a node that was added later is none of the first graph")
@@ -208,7 +217,7 @@ func TestCallsReachTheirFunctions(t *testing.T) {
 		return update, graph.To(n), ctx.Err()
 	})
 	k := graph.Task(b, "k", func(ctx context.Context, s State, item string) (Update, error) {
-		note("task %s %s", s.Draft, item)
+		note("task %s: %s", s.Draft, item)
 		return update, ctx.Err()
 	})
 	b.Start(n, f, o)
@@ -219,7 +228,7 @@ func TestCallsReachTheirFunctions(t *testing.T) {
 		return update, nil
 	})
 	graph.CatchTask(b, k, func(_ context.Context, s State, item string, err error) (Update, error) {
-		note("catch %s %s %v", s.Draft, item, err)
+		note("catch %s %s: %v", s.Draft, item, err)
 		return update, nil
 	})
 	g := mustCompile(t, b)
@@ -253,7 +262,7 @@ func TestCallsReachTheirFunctions(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"node x", "catch x test", "node x", "catch x test", "func x", "func x", "goto x", "goto x",
-		"task x y", "catch x x test", "task x y", "catch x x test",
+		"task x: y", "catch x x: test", "task x: y", "catch x x: test",
 	}, calls)
 	i, ok := hidden.Index(hidden.Nodes[0].Routers[0].Route(s).At(0))
 	require.True(t, ok)
@@ -273,7 +282,9 @@ func TestSubgraphsKeepTheirTypesInBoxes(t *testing.T) {
 	require.Equal(t, State{Draft: "d", Notes: []string{"a", "b"}}, state)
 	require.Equal(t, Update{Draft: "d"}, sub.Out(state))
 	require.Equal(t, Update{}, sub.Out(nil))
-	err := plan.Reduce(&state, []graph.Write[any]{{Node: "a", Index: 1, Update: Update{Draft: "x"}}, {Node: "b", Index: -1, Update: Update{Draft: "y"}}})
+	err := plan.Reduce(&state, []graph.Write[any]{
+		{Node: "a", Index: 1, Update: Update{Draft: "x"}}, {Node: "b", Index: -1, Update: Update{Draft: "y"}},
+	})
 	require.Equal(t, &graph.ConflictError{Field: "Draft", Nodes: [2]string{"a[1]", "b"}}, err)
 
 	inner := plan.Nodes[0].Sub // of the graph inside

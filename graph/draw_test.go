@@ -47,18 +47,18 @@ func TestDrawShowsTheEndOfADeadEnd(t *testing.T) {
 }
 
 func TestDrawTellsPolicies(t *testing.T) {
-	policy := func(attempts int, initial time.Duration, factor float64, longest time.Duration, jitter float64) retrypolicy.WorkflowNodeRetryPolicy {
-		return retrypolicy.WorkflowNodeRetryPolicy{
-			MaxAttempts: attempts, InitialDelay: initial, BackoffMultiplier: factor, MaxDelay: longest, Jitter: jitter,
-		}
-	}
-	for want, p := range map[string]retrypolicy.WorkflowNodeRetryPolicy{
+	type policy = retrypolicy.WorkflowNodeRetryPolicy
+	for want, p := range map[string]policy{
 		"retry x1": retrypolicy.New(),
-		"retry x3, 100ms x2, cap 30s, jitter 0.5":         retrypolicy.Standard(),
-		"retry x3, 1s x2, cap 30s":                        policy(3, time.Second, 2, 30*time.Second, 0),
-		"retry x5, 1m30s x1.5":                            policy(5, 90*time.Second, 1.5, 0, 0),
-		"retry x2, 0s x0":                                 policy(2, 0, 0, 0, 0),
-		"retry x9, 1ns x1e+300, cap 2540400h10m0.014294s": policy(9, 1, 1e300, 2540400*time.Hour+10*time.Minute+14294*time.Microsecond, 0),
+		"retry x3, 100ms x2, cap 30s, jitter 0.5": retrypolicy.Standard(),
+		"retry x3, 1s x2, cap 30s": {
+			MaxAttempts: 3, InitialDelay: time.Second, BackoffMultiplier: 2, MaxDelay: 30 * time.Second,
+		},
+		"retry x5, 1m30s x1.5": {MaxAttempts: 5, InitialDelay: 90 * time.Second, BackoffMultiplier: 1.5},
+		"retry x2, 0s x0":      {MaxAttempts: 2},
+		"retry x9, 1ns x1e+300, cap 1h0m0.001s": {
+			MaxAttempts: 9, InitialDelay: 1, BackoffMultiplier: 1e300, MaxDelay: time.Hour + time.Millisecond,
+		},
 	} {
 		b := newBuilder("policies")
 		b.Start(b.Node("n", work, graph.Retry(p)))
@@ -106,7 +106,7 @@ func everything(t *testing.T) compile {
 	supervisor := b.Goto("supervisor", workAndGo)
 	task := graph.Task(b, "task", workOn, graph.MaxConcurrency(2))
 	sub := graph.Sub(b, "sub", research(t), in, out, graph.MaxSuperSteps(20))
-	subtask := graph.SubTask(b, "subtask", child(t), inItem, out, graph.Defer())
+	subtask := graph.SubTask(b, "subtask", child(), inItem, out, graph.Defer())
 	last := b.Node("last", work, graph.Defer())
 	b.Start(a, fn)
 	b.Edge(a, supervisor)
@@ -126,7 +126,7 @@ func everything(t *testing.T) compile {
 // nested has a graph in a graph in a graph.
 func nested(t *testing.T) compile {
 	t.Helper()
-	g := child(t)
+	g := child()
 	for _, name := range []string{"middle", "outer"} {
 		b := newBuilder(name)
 		b.Start(graph.Sub(b, "first", g, in, out))
@@ -144,7 +144,8 @@ var hostileNames = []string{
 	`end`, `End`, `subgraph`, `n0`, `graph`, `style`, `class`, `click`, `%%{init: {"theme":"dark"}}%%`, `%% comment`,
 	`"`, `""`, `\`, `\"`, `a\`, `\n`, `\N \G`, `'`, "`md`", `{`, `}`, `(`, `)`, `((`, `|`, `||`, `-->`, `---`, `-.->`, `==>`, `:::x`,
 	`<b>bold<b>`, `<script>alert(1)<script>`, `&amp;`, `&lt;`, `&#35;`, `#35;`, `#quot;`, `#`, `;`, `a;b`, `$x$`, `$$x^2$$`, `@`, `~~~`,
-	`style a:b#c;d`, `classDef x:y#z;`, ` `, ` leading`, `日本語`, `שלום`, `مرحبا`, `é`, "e\u0301", `😀`, "👩\u200d🚀", "\u200b", "\u202eabc", "\ufeff",
+	`style a:b#c;d`, `classDef x:y#z;`, ` `, ` leading`, `日本語`, `שלום`, `مرحبا`, `é`, "e\u0301", `😀`,
+	"👩\u200d🚀", "\u200b", "\u202eabc", "\ufeff",
 	`ﬂ°°35¶ß`, `ﬂ°quot¶ß`, `*`, `_`, `1. list`, `- list`, `# head`, `o--o`, `x--x`, `default`, `linkStyle`, `call`, `href`, `direction TB`,
 	`true`, `null`, `%`, `\u0022`, `\x22`, `"+"`, `^`, `?`, `=`, `digraph`, `node`, `edge`, `strict`, `cluster_x`, `!`,
 }

@@ -52,7 +52,7 @@ func TestLastTakesAnyTypeAndAZeroFieldIsNotSet(t *testing.T) {
 	full := kinds{
 		Int: 1, Small: 1, Uint: 1, Float: 1, Single: 1, Comp: 1i, Text: "a", Time: time.Unix(1, 0), Dur: 1, Flag: true, Any: 1,
 		Func: func() int { return 7 }, Chan: ch, Slice: []int{1}, Map: map[string]int{"a": 1}, Array: [2]int{0, 1},
-		Struct: struct{ a, B int }{1, 0}, Ptr: ptr(1), Gen: pair[int]{B: 1},
+		Struct: struct{ a, B int }{1, 0}, Ptr: new(1), Gen: pair[int]{B: 1},
 	}
 	got := mergeAll(t, kinds{}, full)
 	require.Equal(t, 7, got.Func())
@@ -65,10 +65,11 @@ func TestLastTakesAnyTypeAndAZeroFieldIsNotSet(t *testing.T) {
 
 func TestLastSetsAZeroThroughAPointer(t *testing.T) {
 	full := kinds{
-		Int: 1, Text: "a", Time: time.Unix(1, 0), Flag: true, Any: 1, Slice: []int{1}, Map: map[string]int{"a": 1}, Ptr: ptr(1), Gen: pair[int]{A: 1},
+		Int: 1, Text: "a", Time: time.Unix(1, 0), Flag: true, Any: 1, Slice: []int{1}, Map: map[string]int{"a": 1},
+		Ptr: new(1), Gen: pair[int]{A: 1},
 	}
 	got := mergeAll(t, full, lastOf{
-		ptr(0), ptr(""), &time.Time{}, ptr(false), new(any), new([]int), new(map[string]int), new(*int), &pair[int]{},
+		new(0), new(""), &time.Time{}, new(false), new(any), new([]int), new(map[string]int), new(*int), &pair[int]{},
 	})
 	require.Equal(t, kinds{}, got)
 	require.Equal(t, full, mergeAll(t, full, lastOf{}), "nil pointers set nothing")
@@ -121,7 +122,7 @@ func TestUnionComparesPointersByIdentityAndNaNWithNothing(t *testing.T) {
 		P []*int          `merge:"union"`
 		F []pair[float64] `merge:"union"`
 	}
-	p, q := ptr(1), ptr(1)
+	p, q := new(1), new(1)
 	nan := pair[float64]{A: math.NaN()}
 	got := mergeAll(t, s{P: []*int{p}, F: []pair[float64]{nan}}, s{P: []*int{p, q}, F: []pair[float64]{nan, {A: 1}, {A: 1}}})
 	require.Len(t, got.P, 2)
@@ -202,10 +203,10 @@ type minOf struct {
 
 var (
 	early, late = time.Unix(1, 0), time.Unix(2, 0)
-	low         = numbers{-1, -1, 1, -1, -1, "a", early, -1, ptr(-1.0), ptr(-1), &early}
-	high        = numbers{1, 1, 2, 1, 1, "b", late, 1, ptr(1.0), ptr(1), &late}
-	lowMax      = maxOf{-1, ptr(int8(-1)), 1, ptr(-1.0), -1, "a", early, ptr(time.Duration(-1)), -1, ptr(-1), early}
-	highMax     = maxOf{1, ptr(int8(1)), 2, ptr(1.0), 1, "b", late, ptr(time.Duration(1)), 1, ptr(1), late}
+	low         = numbers{-1, -1, 1, -1, -1, "a", early, -1, new(-1.0), new(-1), &early}
+	high        = numbers{1, 1, 2, 1, 1, "b", late, 1, new(1.0), new(1), &late}
+	lowMax      = maxOf{-1, new(int8(-1)), 1, new(-1.0), -1, "a", early, new(time.Duration(-1)), -1, new(-1), early}
+	highMax     = maxOf{1, new(int8(1)), 2, new(1.0), 1, "b", late, new(time.Duration(1)), 1, new(1), late}
 )
 
 func TestMaxAndMinOfEachType(t *testing.T) {
@@ -224,15 +225,15 @@ func TestANilPointerInTheStateIsNoValueYet(t *testing.T) {
 }
 
 func TestMaxAndMinIgnoreNaN(t *testing.T) {
-	nan := maxOf{P: math.NaN(), F: ptr(math.NaN()), F32: float32(math.NaN())}
+	nan := maxOf{P: math.NaN(), F: new(math.NaN()), F32: float32(math.NaN())}
 	require.Equal(t, low, mergeAll(t, low, nan))
 	require.Equal(t, low, mergeAll(t, low, minOf(nan)))
 	require.Nil(t, mergeAll(t, numbers{}, nan).P)
-	broken := numbers{F: math.NaN(), P: ptr(math.NaN())}
-	got := mergeAll(t, broken, maxOf{P: -1, F: ptr(-1.0)})
+	broken := numbers{F: math.NaN(), P: new(math.NaN())}
+	got := mergeAll(t, broken, maxOf{P: -1, F: new(-1.0)})
 	require.InDelta(t, -1, *got.P, 0, "what is NaN gives way")
 	require.InDelta(t, -1, got.F, 0)
-	got = mergeAll(t, numbers{}, maxOf{F: ptr(math.Inf(1))}, maxOf{F: ptr(math.Inf(-1))})
+	got = mergeAll(t, numbers{}, maxOf{F: new(math.Inf(1))}, maxOf{F: new(math.Inf(-1))})
 	require.InDelta(t, math.Inf(1), got.F, 0)
 }
 
@@ -262,9 +263,9 @@ func TestSumAddsAndWraps(t *testing.T) {
 		D  *time.Duration `merge:"sum"`
 		P  int            `merge:"sum"`
 	}
-	one := u{1, ptr(uint8(1)), math.MaxFloat32, 1i, ptr(time.Second), 5}
+	one := u{1, new(uint8(1)), math.MaxFloat32, 1i, new(time.Second), 5}
 	got := mergeAll(t, s{I8: math.MaxInt8, U8: math.MaxUint8, C: 1}, one, u{I8: -1}, u{F: math.MaxFloat32, P: -2})
-	require.Equal(t, s{math.MaxInt8, 0, float32(math.Inf(1)), 1 + 1i, time.Second, ptr(3)}, got)
+	require.Equal(t, s{math.MaxInt8, 0, float32(math.Inf(1)), 1 + 1i, time.Second, new(3)}, got)
 }
 
 func TestSetComesBeforeTheAppendsOfItsSuperStep(t *testing.T) {
@@ -272,7 +273,8 @@ func TestSetComesBeforeTheAppendsOfItsSuperStep(t *testing.T) {
 		Notes []string  `merge:"append"`
 		Clear *[]string `merge:"set:Notes"`
 	}
-	got := mergeAll(t, State{Notes: []string{"old"}}, u{Notes: []string{"a"}}, u{Clear: &[]string{"new"}, Notes: []string{"b"}}, u{Notes: []string{"c"}})
+	got := mergeAll(t, State{Notes: []string{"old"}},
+		u{Notes: []string{"a"}}, u{Clear: &[]string{"new"}, Notes: []string{"b"}}, u{Notes: []string{"c"}})
 	require.Equal(t, []string{"new", "a", "b", "c"}, got.Notes)
 	require.Nil(t, mergeAll(t, State{Notes: []string{"old"}}, u{Clear: new([]string)}).Notes)
 }
@@ -290,7 +292,7 @@ func TestSetBesideSumMaxAndUnion(t *testing.T) {
 		SetM *int  `merge:"set:M"`
 		Only []int `merge:"set:IDs"`
 	}
-	got := mergeAll(t, s{10, 10, []int{1}}, u{N: 1, M: 2, IDs: []int{5}}, u{SetN: ptr(0), SetM: ptr(1), Only: []int{7}}, u{N: 1})
+	got := mergeAll(t, s{10, 10, []int{1}}, u{N: 1, M: 2, IDs: []int{5}}, u{SetN: new(0), SetM: new(1), Only: []int{7}}, u{N: 1})
 	require.Equal(t, s{2, 2, []int{7, 5}}, got)
 }
 
@@ -299,7 +301,7 @@ func TestConflictsNameFieldAndTasks(t *testing.T) {
 		Draft string
 		Clear *string `merge:"set:Draft"`
 	}
-	set, clearing := u{Draft: "a"}, u{Clear: ptr("")}
+	set, clearing := u{Draft: "a"}, u{Clear: new("")}
 	for name, updates := range map[string][]u{
 		"two values":          {set, set},
 		"with others between": {set, {}, {}, set},
@@ -313,7 +315,7 @@ func TestConflictsNameFieldAndTasks(t *testing.T) {
 			require.Equal(t, &graph.ConflictError{Field: "Draft", Nodes: [2]string{"a", last}}, err)
 		})
 	}
-	require.Equal(t, "a", mergeAll(t, State{}, u{Draft: "a", Clear: ptr("b")}).Draft, "one task may do both")
+	require.Equal(t, "a", mergeAll(t, State{}, u{Draft: "a", Clear: new("b")}).Draft, "one task may do both")
 }
 
 func TestConflictsNameThePlaceInAFanOut(t *testing.T) {

@@ -101,7 +101,7 @@ func FuzzCompile(f *testing.F) {
 	f.Add([]byte{0, 0, 3, 0, 0, 7, 1, 0, 0, 11, 1, 2, 2, 3, 2, 0, 4}) // a Goto
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := script(data)
-		sub := child(t)
+		sub := child()
 		b := newBuilder("fuzz")
 		foreign := newBuilder("other").Node("foreign", work)
 		h := &handles{}
@@ -279,10 +279,10 @@ func fuzzedUpdate(s *script) foldedUpdate {
 		u.App = append(u.App, s.next(256)+i)
 	}
 	if s.next(2) == 1 {
-		u.Max = ptr(pick(s, floats))
+		u.Max = new(pick(s, floats))
 	}
 	u.Min = pick(s, floats)
-	u.Sum = int8(s.next(256)) //nolint:gosec // wrapping is what is tested
+	u.Sum = int8(s.next(256))
 	if s.next(8) == 7 {
 		u.Set = make([]int, s.next(3), 5)
 	}
@@ -306,7 +306,7 @@ func naive(s folded, writes []graph.Write[foldedUpdate]) (folded, bool) {
 		s.App = append(s.App, u.App...)
 		s.Sum += u.Sum
 		if u.Max != nil && !math.IsNaN(*u.Max) && (s.Max == nil || *u.Max > *s.Max) {
-			s.Max = ptr(*u.Max)
+			s.Max = new(*u.Max)
 		}
 		if u.Min < s.Min {
 			s.Min = u.Min

@@ -50,47 +50,50 @@ func in(s State) State                                                { return s
 func inItem(s State, _ string) State                                  { return s }
 func out(State) Update                                                { return Update{} }
 
-func mustCompile(t testing.TB, b *builder) compile {
-	t.Helper()
+func mustCompile(tb testing.TB, b *builder) compile {
+	tb.Helper()
 	g, err := b.Compile()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return g
 }
 
 // child returns a graph to use as a node.
-func child(t testing.TB) compile {
-	t.Helper()
+func child() compile {
 	b := newBuilder("child")
 	b.Start(b.Node("only", work))
-	return mustCompile(t, b)
+	g, err := b.Compile()
+	if err != nil {
+		panic(err)
+	}
+	return g
 }
 
 // planOf returns the plan of a graph of one node over S and U, to test its reducer.
-func planOf[S, U any](t testing.TB, r graph.Reducer[S, U]) *graph.Plan[S, U] {
-	t.Helper()
+func planOf[S, U any](tb testing.TB, r graph.Reducer[S, U]) *graph.Plan[S, U] {
+	tb.Helper()
 	b := graph.New("reduce", r)
 	b.Start(b.Func("node", func(S) (u U, err error) { return u, nil }))
 	g, err := b.Compile()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return g.Plan()
 }
 
 // reduce folds updates of nodes "a", "b", ... into s, in one super-step.
-func reduce[S, U any](t testing.TB, r graph.Reducer[S, U], s S, updates ...U) (S, error) {
-	t.Helper()
+func reduce[S, U any](tb testing.TB, r graph.Reducer[S, U], s S, updates ...U) (S, error) {
+	tb.Helper()
 	writes := make([]graph.Write[U], len(updates))
 	for i, u := range updates {
 		writes[i] = graph.Write[U]{Node: string(rune('a' + i)), Index: -1, Update: u}
 	}
-	err := planOf(t, r).Reduce(&s, writes)
+	err := planOf(tb, r).Reduce(&s, writes)
 	return s, err
 }
 
 // mergeAll is reduce with Fields, which must succeed.
-func mergeAll[S, U any](t testing.TB, s S, updates ...U) S {
-	t.Helper()
-	got, err := reduce(t, graph.Fields[S, U](), s, updates...)
-	require.NoError(t, err)
+func mergeAll[S, U any](tb testing.TB, s S, updates ...U) S {
+	tb.Helper()
+	got, err := reduce(tb, graph.Fields[S, U](), s, updates...)
+	require.NoError(tb, err)
 	return got
 }
 
@@ -105,8 +108,5 @@ func golden(t *testing.T, name, got string) {
 	require.NoError(t, err)
 	require.Equal(t, string(want), got, "go test ./graph -update rewrites %s", path)
 }
-
-// ptr points to a copy of v.
-func ptr[T any](v T) *T { return &v }
 
 var errTest = errors.New("test")
