@@ -46,7 +46,9 @@ type roughJoin struct {
 	target  int
 }
 
-func (j roughJoin) equal(k roughJoin) bool { return j.target == k.target && slices.Equal(j.sources, k.sources) }
+func (j roughJoin) equal(k roughJoin) bool {
+	return j.target == k.target && slices.Equal(j.sources, k.sources)
+}
 
 const end = -1
 
@@ -70,7 +72,7 @@ func (d *byteDice) roll(n int) int {
 }
 
 func drawBlueprint(d dice) *blueprint {
-	p := &blueprint{nodes: make([]roughNode, 1+d.roll(8)), limit: 1 + d.roll(30)}
+	p := &blueprint{nodes: make([]roughNode, 1+d.roll(8)), limit: 1 + d.roll(16)}
 	var plain, all []int
 	for i := range p.nodes {
 		n := &p.nodes[i]
@@ -164,7 +166,7 @@ func answers(p *blueprint, who string, log []string, targets []int) []answer {
 // entry is what a task writes to the log: it tells all that the task saw.
 func entry(node int, item string, seen []string) string {
 	h := fnv.New32a()
-	fmt.Fprint(h, seen)
+	fmt.Fprint(h, len(seen), seen[max(0, len(seen)-6):]) // which in turn tell what came before
 	return fmt.Sprintf("%d(%s)%x", node, item, h.Sum32())
 }
 

@@ -85,13 +85,17 @@ func TestScale_ALongRunKeepsNothingOfOldSuperSteps(t *testing.T) {
 	b := graph.New("test", graph.Reduce(func(s state, _ []byte) state { s.N++; return s }))
 	s := b.Node("s", func(context.Context, state) ([]byte, error) { return make([]byte, 1<<20), nil })
 	fan := graph.Task(b, "fan", func(_ context.Context, s state, item []byte) ([]byte, error) {
-		if s.N == 99 {
+		if s.N == 100 && item[0] == 1 { // three a round, and one of this round
 			live = heap()
 		}
 		return make([]byte, 1<<16), nil
 	})
 	b.Start(s)
-	b.Route(s, func(state) graph.Next { return fan.Each([][]byte{make([]byte, 1<<20), make([]byte, 1<<20)}) }, fan)
+	b.Route(s, func(state) graph.Next {
+		items := [][]byte{make([]byte, 1<<20), make([]byte, 1<<20)}
+		items[0][0] = 1
+		return fan.Each(items)
+	}, fan)
 	b.Route(fan, func(state) graph.Next { return graph.To(s) }, s)
 	g, err := b.Compile()
 	require.NoError(t, err)
