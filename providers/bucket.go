@@ -11,7 +11,8 @@ import (
 type bucket struct {
 	limiter *rate.Limiter
 	burst   int
-	credit  int // taken and not used: spent before the limiter is asked
+	credit  int       // taken and not used: spent before the limiter is asked
+	last    time.Time // the latest time for which something was taken
 }
 
 func newBucket(perMinute, burst int) *bucket {
@@ -26,15 +27,21 @@ func (b *bucket) take(at time.Time, n int) time.Duration {
 	if b == nil {
 		return 0
 	}
+	// A turn behind a pause is taken ahead of its time. Going back behind it would fill the bucket twice.
+	when := at
+	if when.Before(b.last) {
+		when = b.last
+	}
+	b.last = when
 	// Together with the limiter's own, the credit never makes more than the burst.
-	b.credit = max(0, min(b.credit, b.burst-int(b.limiter.TokensAt(at))))
+	b.credit = max(0, min(b.credit, b.burst-int(b.limiter.TokensAt(when))))
 	fromCredit := min(n, b.credit)
 	b.credit -= fromCredit
 	n -= fromCredit
 	for ; n > b.burst; n -= b.burst {
-		b.limiter.ReserveN(at, b.burst)
+		b.limiter.ReserveN(when, b.burst)
 	}
-	return b.limiter.ReserveN(at, n).DelayFrom(at)
+	return b.limiter.ReserveN(when, n).DelayFrom(at)
 }
 
 func (b *bucket) giveBack(n int) {

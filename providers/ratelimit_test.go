@@ -160,6 +160,68 @@ func TestRateLimitPausesThoseWhoWaitAlready(t *testing.T) {
 	})
 }
 
+func TestRateLimitSendsAwayThoseForWhomAPauseIsTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, slow := play("gpt", scripted.On().Fail(scripted.RateLimited(10*time.Second)).After(500*time.Millisecond))
+		l, err := perSecond().New()
+		require.NoError(t, err)
+		slow = wrap(t, slow, l)
+		p := wrap(t, &fake{}, l)
+		start := time.Now()
+		go func() { _, _ = slow.Chat(t.Context(), hello()) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err = p.Chat(ctx, hello())
+		require.Equal(t, classifier.RateLimited, classOf(err))
+		require.Equal(t, 500*time.Millisecond, time.Since(start), "as soon as the pause is known")
+		hint, _ := classifier.RetryHint(err)
+		require.Equal(t, 10*time.Second, hint)
+		_, err = p.Chat(t.Context(), hello())
+		require.NoError(t, err)
+		require.Equal(t, 10500*time.Millisecond, time.Since(start), "its turn went to the next")
+	})
+}
+
+// A call that ends during a pause and has used more than estimated must not refill the bucket from the pause on.
+func TestRateLimitCountsThroughAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limited, first := play("gpt", scripted.On().Fail(scripted.RateLimited(100*time.Second)))
+		_, second := play("gpt", scripted.On().Reply("long").Usage(11, 0).After(50*time.Second))
+		l, err := providers.RateLimit{TokensPerMinute: 60, TokenBurst: 30, Estimate: func(providers.Request) int { return 10 }}.New()
+		require.NoError(t, err)
+		first, second = wrap(t, first, l), wrap(t, second, l)
+		p := wrap(t, &fake{}, l)
+		go func() { _, _ = second.Chat(t.Context(), hello()) }()
+		synctest.Wait()
+		_, err = first.Chat(t.Context(), hello())
+		require.Error(t, err)
+		require.Len(t, limited.Calls(), 1)
+		start := time.Now()
+		var mu sync.Mutex
+		var at []time.Duration
+		for range 6 {
+			go func() {
+				_, _ = p.Chat(t.Context(), hello())
+				mu.Lock()
+				defer mu.Unlock()
+				at = append(at, time.Since(start).Round(time.Second))
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		_, err = p.Chat(t.Context(), hello())
+		require.NoError(t, err)
+		// A burst of three, then one in ten seconds.
+		seconds := make([]float64, len(at))
+		for i, d := range at {
+			seconds[i] = d.Seconds()
+		}
+		require.Equal(t, []float64{100, 100, 100, 110, 120, 130}, seconds)
+	})
+}
+
 func TestRateLimitIsNotPausedBy(t *testing.T) {
 	for name, f := range map[string]scripted.Failure{
 		"a 503 with a hint":    scripted.HTTP(503, map[string][]string{"Retry-After": {"60"}}, ""),

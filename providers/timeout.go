@@ -65,10 +65,14 @@ func (t *timed) Stream(ctx context.Context, req Request) iter.Seq2[*Delta, error
 	return func(yield func(*Delta, error) bool) {
 		own, cancel := t.context(ctx)
 		defer cancel()
-		own, stall := context.WithCancelCause(own)
-		defer stall(nil)
-		idle := watchIdle(t.cfg.Idle, func() { stall(errTimeUp) })
-		defer idle.stop()
+		idle := &idleWatch{after: t.cfg.Idle}
+		if t.cfg.Idle > 0 {
+			stalled, stall := context.WithCancelCause(own)
+			defer stall(nil)
+			own = stalled
+			idle.watch(func() { stall(errTimeUp) })
+			defer idle.stop()
+		}
 		for d, err := range t.next.Stream(own, req) {
 			idle.stop()
 			if err != nil {
@@ -131,15 +135,11 @@ type idleWatch struct {
 	expired atomic.Bool
 }
 
-func watchIdle(after time.Duration, cancel func()) *idleWatch {
-	w := &idleWatch{after: after}
-	if after > 0 {
-		w.timer = time.AfterFunc(after, func() {
-			w.expired.Store(true)
-			cancel()
-		})
-	}
-	return w
+func (w *idleWatch) watch(cancel func()) {
+	w.timer = time.AfterFunc(w.after, func() {
+		w.expired.Store(true)
+		cancel()
+	})
 }
 
 func (w *idleWatch) stop() {

@@ -14,7 +14,7 @@ const (
 	defaultName    = "openai"
 	defaultBaseURL = "https://api.openai.com/v1"
 	defaultHeader  = "Idempotency-Key"
-	defaultLimit   = 32 << 20
+	defaultLimit   = 128 << 20
 	noHeader       = "-"
 )
 
@@ -41,7 +41,7 @@ type Config struct {
 	// ShowServerMessages puts what a server wrote into errors. It helps when looking for a mistake, but it may quote the
 	// prompt; the APIKey is cut out.
 	ShowServerMessages bool
-	// MaxResponseBytes bounds what is read of one answer, plain or streamed. Default: 32 MiB. A longer one is an error of
+	// MaxResponseBytes bounds what is read of one answer, plain or streamed. Default: 128 MiB. A longer one is an error of
 	// class invalid_response.
 	MaxResponseBytes int64
 }
@@ -58,7 +58,7 @@ func (c Config) Validate() error {
 	}
 	c.validateHeaders(v)
 	if c.MaxResponseBytes < 0 {
-		v.Add("MaxResponseBytes", strconv.FormatInt(c.MaxResponseBytes, 10), "use a positive number of bytes, or 0 for 32 MiB")
+		v.Add("MaxResponseBytes", strconv.FormatInt(c.MaxResponseBytes, 10), "use a positive number of bytes, or 0 for 128 MiB")
 	}
 	return v.OrNil()
 }

@@ -61,6 +61,18 @@ func (s suite) answers(t *testing.T) {
 		}
 		require.Len(t, script.Calls(), 2)
 	})
+	t.Run("an answer given as bytes", func(t *testing.T) {
+		const whole = `{"model":"suite-model","choices":[{"message":{"role":"assistant","content":"ab"},"finish_reason":"stop"}]}`
+		for _, call := range ways(s.New(t, scripted.New(scripted.On().Fail(scripted.HTTP(200, nil, whole))))) {
+			resp, err := call(t.Context(), request())
+			require.NoError(t, err)
+			require.Equal(t, "ab", resp.Text())
+		}
+		const events = ": hi\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"ab\"}}]}\n\ndata: [DONE]\n\n"
+		resp, err := ways(s.New(t, scripted.New(scripted.On().Fail(scripted.HTTP(200, nil, events)))))["Stream"](t.Context(), request())
+		require.NoError(t, err)
+		require.Equal(t, "ab", resp.Text())
+	})
 	t.Run("tool calls", s.toolCalls)
 	t.Run("the request arrives as it was given", s.requestIntact)
 	t.Run("usage is reported to the run once", s.usageReported)

@@ -28,11 +28,11 @@ func header(name, value string) http.Header { return http.Header{name: {value}} 
 // allFailures is what servers do. The classes are those of Pawl's table of error facts.
 func allFailures() []failure {
 	return []failure{
-		{"429 with a hint", scripted.RateLimited(2 * time.Second), classifier.RateLimited, 429, 2 * time.Second},
+		{"429 with a hint", scripted.RateLimited(200 * time.Millisecond), classifier.RateLimited, 429, 200 * time.Millisecond},
 		{"429 without a hint", scripted.RateLimited(0), classifier.RateLimited, 429, 0},
 		{
-			"429 without a body", scripted.HTTP(429, header("Retry-After-Ms", "1500"), ""),
-			classifier.RateLimited, 429, 1500 * time.Millisecond,
+			"429 without a body", scripted.HTTP(429, header("Retry-After-Ms", "150"), ""),
+			classifier.RateLimited, 429, 150 * time.Millisecond,
 		},
 		{"quota", scripted.Quota(), classifier.QuotaExceeded, 429, 0},
 		{"400", scripted.Status(400), classifier.InvalidRequest, 400, 0},

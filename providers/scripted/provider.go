@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"iter"
-	"net/http"
 
 	"github.com/pawl-go/pawl/classifier"
 	"github.com/pawl-go/pawl/providers"
@@ -26,9 +25,13 @@ type direct struct {
 func (d *direct) Name() string { return d.source.Provider }
 
 func (d *direct) Chat(ctx context.Context, req providers.Request) (*providers.Response, error) {
+	req.Stream, req.StreamOptions = false, nil // as openai sends it
 	st, n, err := d.begin(ctx, &req)
 	if err != nil {
 		return nil, err
+	}
+	if st.status != 0 {
+		return st.canned(d.Name()).Chat(quiet(ctx), req)
 	}
 	for range max(0, len(st.tokens)-1) {
 		if err := wait(ctx, st.every); err != nil {
@@ -57,6 +60,10 @@ func (d *direct) Stream(ctx context.Context, req providers.Request) iter.Seq2[*p
 			yield(nil, err)
 			return
 		}
+		if st.status != 0 {
+			st.canned(d.Name()).Stream(quiet(ctx), req)(yield)
+			return
+		}
 		first := true
 		for chunk := range st.deltas(req, n) {
 			if !first {
@@ -76,7 +83,7 @@ func (d *direct) Stream(ctx context.Context, req providers.Request) iter.Seq2[*p
 	}
 }
 
-// begin records the request, waits for the first byte, and returns the error of a step that is no answer.
+// begin records the request and waits for the first byte.
 func (d *direct) begin(ctx context.Context, req *providers.Request) (step, int, error) {
 	copied, err := copyRequest(*req)
 	if err != nil {
@@ -87,30 +94,7 @@ func (d *direct) begin(ctx context.Context, req *providers.Request) (step, int, 
 	*req = copied
 	st, n := d.script.take(copied, task.Info(ctx).IdempotencyKey())
 	st = st.resolve(copied)
-	if err := wait(ctx, st.before); err != nil {
-		return st, n, err
-	}
-	return st, n, d.refusal(st)
-}
-
-// refusal is the error of a response that is no answer.
-func (d *direct) refusal(st step) error {
-	switch {
-	case st.status == 0:
-		return nil
-	case st.status >= 200 && st.status < 300:
-		if obj := wire.FindError([]byte(st.body)); obj != nil {
-			return d.source.Embedded(st.header, []byte(st.body), obj)
-		}
-		return d.source.Broken(wire.DetailUnreadable, nil)
-	}
-	header := st.header
-	if header == nil {
-		header = http.Header{}
-	}
-	e := d.source.Failure(st.status, header, []byte(st.body))
-	e.Detail = st.unmatched
-	return e
+	return st, n, wait(ctx, st.before)
 }
 
 // ending is the error with which a stream ends, or nil for a whole one.
