@@ -17,6 +17,7 @@ type attempt struct {
 	left   int     // super-steps
 	strand *strand // the goroutine that makes the call
 	over   atomic.Bool
+	usage  task.Usage // guarded by the run's mu
 }
 
 // Value answers for package task and passes every other question on.
@@ -38,15 +39,26 @@ func (a *attempt) Task() task.Task {
 // Emit implements task.Runtime.
 func (a *attempt) Emit(ev task.Event) {
 	if a.run.events != nil {
+		a.strand.emitting.Add(1)
+		defer a.strand.emitting.Add(-1)
 		a.run.events.send(a.run, ev, a.at.header(), a)
 	}
 }
 
 // AddUsage implements task.Runtime.
 func (a *attempt) AddUsage(u task.Usage) {
-	if !a.isOver() {
-		a.run.addUsage(u)
+	if a.isOver() {
+		return
 	}
+	a.run.mu.Lock()
+	defer a.run.mu.Unlock()
+	a.usage, a.run.usage = a.usage.Plus(u), a.run.usage.Plus(u)
+}
+
+func (a *attempt) used() task.Usage {
+	a.run.mu.Lock()
+	defer a.run.mu.Unlock()
+	return a.usage
 }
 
 // isOver reports whether the attempt has returned or was abandoned.

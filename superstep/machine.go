@@ -2,6 +2,7 @@ package superstep
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -158,6 +159,9 @@ func (m *Machine[S, U]) Complete(i int, update U, next graph.Next) error {
 // the next tasks active. On an error nothing of the super-step is accepted and the machine stays where it is: a
 // *ReduceError, a *RouteError, or a *task.PanicError of a router.
 func (m *Machine[S, U]) Advance() error {
+	if m.Done() {
+		return errors.New("pawl: the machine is done: there is no super-step to accept")
+	}
 	if i := slices.Index(m.done, false); i >= 0 {
 		return fmt.Errorf("pawl: super-step %d: task %d (%s) is not complete", m.step, i, m.plan.Nodes[m.tasks[i].Node].Name)
 	}
@@ -260,22 +264,22 @@ func (m *Machine[S, U]) follow(next graph.Next) {
 	}
 }
 
-// arrive marks which sources have reached their joins and adds the targets of those that fire.
+// arrive makes active, or defers, what was routed to and the targets of the joins that fire.
 func (m *Machine[S, U]) arrive() {
+	joined := false
 	for _, n := range m.ran {
 		m.nodes[n].ran = true
 		for _, j := range m.plan.Nodes[n].Joins {
+			joined = true
 			join := &m.joins[j]
 			if k := slices.Index(m.plan.Joins[j].Sources, n); !join.arrived[k] {
 				join.arrived[k] = true
 				join.missing--
 			}
-			if join.missing == 0 {
-				clear(join.arrived)
-				join.missing, join.fired = len(join.arrived), true
-				m.plain = append(m.plain, m.plan.Joins[j].Target)
-			}
 		}
+	}
+	if joined {
+		m.fire()
 	}
 	plain, fans := m.plain, m.fans
 	m.plain, m.fans = m.plain[:0], m.fans[:0]
@@ -287,6 +291,18 @@ func (m *Machine[S, U]) arrive() {
 			m.deferred.fans = append(m.deferred.fans, f)
 		} else {
 			m.fans = append(m.fans, f)
+		}
+	}
+}
+
+// fire adds the targets of the joins that wait for nothing more. It comes after all arrivals of the super-step: one that
+// is not needed any more belongs to the round that ends here.
+func (m *Machine[S, U]) fire() {
+	for j := range m.joins {
+		if join := &m.joins[j]; join.missing == 0 {
+			clear(join.arrived)
+			join.missing, join.fired = len(join.arrived), true
+			m.plain = append(m.plain, m.plan.Joins[j].Target)
 		}
 	}
 }
@@ -372,8 +388,8 @@ func (m *Machine[S, U]) resetOutcomes(before int) {
 		m.nexts = resize(m.nexts, n)
 	}
 	for i, t := range m.tasks {
-		w := &m.writes[i] // its update is that of an earlier task until Complete
-		w.Node, w.Index = m.plan.Nodes[t.Node].Name, -1
+		w := &m.writes[i]
+		*w = graph.Write[U]{Node: m.plan.Nodes[t.Node].Name, Index: -1}
 		if t.Items != nil {
 			w.Index = t.Index
 		}

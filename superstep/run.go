@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/pawl-go/pawl/classifier"
 	"github.com/pawl-go/pawl/task"
@@ -169,8 +168,8 @@ func (r *run) closeTasks(s *strand, err error) {
 	f := r.failure(err)
 	for ; len(s.open) > 0; s.open = s.open[:len(s.open)-1] {
 		at := s.at()
-		if at.running {
-			r.emit(&task.AttemptFailed{Failure: f, Final: true, Reason: "the call did not return"}, at.header())
+		if at.running != nil {
+			r.emit(&task.AttemptFailed{Failure: f, Final: true, Reason: "the call did not return", Usage: at.used()}, at.header())
 			r.emit(&task.AttemptDiscarded{}, at.header())
 		}
 		r.emit(&task.TaskFailed{Failure: f}, at.header())
@@ -180,12 +179,6 @@ func (r *run) closeTasks(s *strand, err error) {
 // nodeError says that a task has failed for good with err; its class is that of cause.
 func (r *run) nodeError(at *openTask, err, cause error) *NodeError {
 	return &NodeError{Node: at.node, SuperStep: at.step, Task: at.index, Attempts: at.attempt, Class: r.classify(cause), Err: err}
-}
-
-func (r *run) addUsage(u task.Usage) {
-	r.mu.Lock()
-	r.usage = r.usage.Plus(u)
-	r.mu.Unlock()
 }
 
 // emit sends an event that does not come from user code. Callers on a hot path check r.events first.
@@ -203,54 +196,4 @@ func failure(err error, class classifier.RunErrorClass) task.Failure {
 
 func (r *run) classify(err error) classifier.RunErrorClass {
 	return r.cfg.Classifier.Classify(err).Class
-}
-
-// events hands the events of one run, one at a time, to the observers and the stream's consumer.
-type events struct {
-	mu        sync.Mutex
-	observers []func(task.Event)
-	stream    chan<- task.Event // nil unless there is a consumer
-	left      <-chan struct{}   // closed when the consumer has left
-	closed    bool
-}
-
-// send delivers one event and returns when everybody has taken it. An event of user code comes with its attempt, and is
-// dropped once the attempt is over.
-func (e *events) send(r *run, ev task.Event, h task.Header, from *attempt) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed || (from != nil && from.isOver()) {
-		return
-	}
-	h.RunID, h.Time = r.id, time.Now()
-	task.Stamp(ev, h)
-	healthy := true
-	for _, o := range e.observers {
-		if err := observe(o, ev); err != nil {
-			r.fail(err)
-			healthy = false
-		}
-	}
-	if h.Kind = ev.Head().Kind; h.Kind == task.KindRunCompleted && !healthy {
-		return // the run has not completed after all
-	}
-	if e.stream != nil {
-		select {
-		case e.stream <- ev:
-		case <-e.left:
-		}
-	}
-}
-
-func observe(o func(task.Event), ev task.Event) (err error) {
-	defer task.Recover("observer", &err)
-	o(ev)
-	return nil
-}
-
-// close drops whatever is still sent.
-func (e *events) close() {
-	e.mu.Lock()
-	e.closed = true
-	e.mu.Unlock()
 }

@@ -92,7 +92,7 @@ func (r *Runner[S, U]) Run(ctx context.Context, in S, opts ...RunOption) (*Resul
 	}
 	var e *events
 	if len(r.cfg.Observers) > 0 {
-		e = &events{observers: r.cfg.Observers}
+		e = newEvents(r.cfg.Observers)
 	}
 	return r.execute(ctx, in, id, e)
 }
@@ -209,7 +209,7 @@ func (r *Runner[S, U]) await(ctx context.Context, d *driver[S, U]) error {
 		grace := time.AfterFunc(r.cfg.Grace, func() { d.run.cancel(d.run.stoppedError()) })
 		defer grace.Stop()
 	}
-	if err, ok := awaitCall(ctx, t.done, r.cfg.Grace); ok {
+	if err, ok := awaitCall(ctx, t.done, &t.strand, r.cfg.Grace); ok {
 		return err
 	}
 	if d.run.abandonStrand(ctx, &t.strand) {

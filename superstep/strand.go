@@ -11,6 +11,8 @@ import (
 // back, must find that out before it touches anything of the run.
 type strand struct {
 	state atomic.Int32
+	// emitting counts the calls that wait for somebody to take an event. Then it is not the call that is slow.
+	emitting atomic.Int32
 	// open are the tasks the goroutine is at, a subgraph's inside its parent's. Only the goroutine itself uses it, or
 	// whoever finishes for it: after it was abandoned, or when a task has ended it with runtime.Goexit.
 	open []openTask
@@ -24,11 +26,20 @@ type strand struct {
 type openTask struct {
 	node                 string
 	step, index, attempt int
-	running              bool // an attempt has been reported as started, and not as ended
+	fannedOut            bool
+	running              *attempt // the one that was reported as started, and not as ended
+}
+
+// used is what the attempt has used that was last reported as started.
+func (o *openTask) used() task.Usage {
+	if o.running == nil {
+		return task.Usage{}
+	}
+	return o.running.used()
 }
 
 func (o *openTask) header() task.Header {
-	return task.Header{Node: o.node, SuperStep: o.step, Index: o.index, Attempt: o.attempt}
+	return task.Header{Node: o.node, SuperStep: o.step, Index: o.index, FannedOut: o.fannedOut, Attempt: o.attempt}
 }
 
 // at is the innermost open task.
@@ -47,6 +58,9 @@ func (s *strand) enter() bool { return s.state.CompareAndSwap(strandIdle, strand
 // leave is called when user code returns. It is false if the strand was abandoned meanwhile: then its goroutine must end
 // without touching the run.
 func (s *strand) leave() bool { return s.state.CompareAndSwap(strandCalling, strandIdle) }
+
+// blocked reports whether the call waits for a consumer of events.
+func (s *strand) blocked() bool { return s.emitting.Load() > 0 }
 
 // lost reports whether the strand has been abandoned.
 func (s *strand) lost() bool { return s.state.Load() == strandAbandoned }

@@ -27,7 +27,9 @@ func (r *Runner[S, U]) Stream(ctx context.Context, in S, opts ...RunOption) iter
 		)
 		defer leave(nil)
 		go func() {
-			_, err := r.execute(ctx, in, id, &events{observers: r.cfg.Observers, stream: stream, left: left})
+			e := newEvents(r.cfg.Observers)
+			e.stream, e.left = stream, left
+			_, err := r.execute(ctx, in, id, e)
 			done <- err
 		}()
 		defer func() { // also if the loop's body panics

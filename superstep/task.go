@@ -26,7 +26,7 @@ type call[S, U any] struct {
 func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i int) error {
 	c.d, c.s, c.t = d, s, &d.m.Tasks()[i]
 	c.node, c.prog = &d.prog.plan.Nodes[c.t.Node], &d.prog.nodes[c.t.Node]
-	s.open = append(s.open, openTask{node: d.pathOf(c.node.Name), step: d.m.SuperStep(), index: c.t.Index})
+	s.open = append(s.open, openTask{node: d.pathOf(c.node.Name), step: d.m.SuperStep(), index: c.t.Index, fannedOut: c.t.Items != nil})
 	if d.run.events != nil {
 		d.run.emit(&task.TaskStarted{}, s.at().header())
 	}
@@ -64,7 +64,7 @@ func (d *driver[S, U]) reportEnd(s *strand, err error) {
 		d.run.emit(&task.TaskFailed{Failure: d.run.failure(err)}, s.at().header())
 		return
 	}
-	d.run.emit(&task.TaskCompleted{}, s.at().header())
+	d.run.emit(&task.TaskCompleted{Usage: s.at().used()}, s.at().header())
 }
 
 // pathOf is the path of a node of this graph.
@@ -149,7 +149,7 @@ func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
 	at := c.s.at()
 	a := &attempt{Context: ctx, place: &c.d.place, left: c.d.m.SuperStepsLeft(), at: *at, strand: c.s}
 	if c.d.run.events != nil {
-		at.running = true
+		at.running = a
 		c.d.run.emit(&task.AttemptStarted{Handler: handler}, a.at.header())
 	}
 	return a
@@ -200,7 +200,7 @@ func (c *call[S, U]) detached(a *attempt) (U, error) {
 		}()
 		out.u, out.err = left.invoke(a, state)
 	}()
-	out, ok := awaitCall(a, came, c.d.run.cfg.Grace)
+	out, ok := awaitCall(a, came, s, c.d.run.cfg.Grace)
 	if !ok {
 		if s.abandon() {
 			c.d.run.abandon(a.at.header())
@@ -212,8 +212,9 @@ func (c *call[S, U]) detached(a *attempt) (U, error) {
 	return out.u, c.end(a, out.err)
 }
 
-// awaitCall waits for the outcome of a call, but not longer than grace after the end of its context.
-func awaitCall[T any](ctx context.Context, came <-chan T, grace time.Duration) (out T, ok bool) {
+// awaitCall waits for the outcome of a call that s makes, but not longer than grace after the end of its context. The
+// time in which the call waits for a consumer of events does not count.
+func awaitCall[T any](ctx context.Context, came <-chan T, s *strand, grace time.Duration) (out T, ok bool) {
 	select {
 	case out = <-came:
 		return out, true
@@ -221,11 +222,16 @@ func awaitCall[T any](ctx context.Context, came <-chan T, grace time.Duration) (
 	}
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
-	select {
-	case out = <-came:
-		return out, true
-	case <-timer.C:
-		return out, false
+	for {
+		select {
+		case out = <-came:
+			return out, true
+		case <-timer.C:
+			if !s.blocked() {
+				return out, false
+			}
+			timer.Reset(grace)
+		}
 	}
 }
 
@@ -246,7 +252,8 @@ func (c *call[S, U]) observed(loop *retrypolicy.Loop) *retrypolicy.Loop {
 // discard reports that the attempt has failed, and that what it streamed must be forgotten.
 func (c *call[S, U]) discard(failed *task.AttemptFailed) {
 	at := c.s.at()
-	at.running = false
+	failed.Usage = at.used()
+	at.running = nil
 	c.d.run.emit(failed, at.header())
 	c.d.run.emit(&task.AttemptDiscarded{}, at.header())
 }

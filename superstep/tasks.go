@@ -22,14 +22,7 @@ func (d *driver[S, U]) runTasks(parent context.Context) error {
 	select {
 	case <-g.done:
 	case <-ctx.Done():
-		grace := time.NewTimer(d.run.cfg.Grace)
-		defer grace.Stop()
-		select {
-		case <-g.done:
-		case <-grace.C:
-			g.abandon()
-			<-g.done
-		}
+		g.awaitEnd()
 	}
 	return g.result()
 }
@@ -162,6 +155,21 @@ func (g *group[S, U]) fail(err error) {
 	}
 }
 
+// awaitEnd waits for the workers after the end of their context, but not longer than Grace for those that ignore it.
+func (g *group[S, U]) awaitEnd() {
+	grace := time.NewTimer(g.d.run.cfg.Grace)
+	defer grace.Stop()
+	for {
+		select {
+		case <-g.done:
+			return
+		case <-grace.C:
+			g.abandon()
+			grace.Reset(g.d.run.cfg.Grace) // for those that wait for a consumer of events
+		}
+	}
+}
+
 // abandon leaves behind what ignores the end of its context, and keeps the others from calling anything more.
 func (g *group[S, U]) abandon() {
 	g.mu.Lock()
@@ -169,6 +177,9 @@ func (g *group[S, U]) abandon() {
 	workers := g.workers
 	g.mu.Unlock()
 	for _, w := range workers {
+		if w.blocked() {
+			continue
+		}
 		if g.d.run.abandonStrand(g.ctx, &w.strand) {
 			g.exit()
 		}

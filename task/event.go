@@ -1,6 +1,9 @@
 package task
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Kind names a kind of event. The strings are stable.
 type Kind string
@@ -43,7 +46,16 @@ type Header struct {
 	Node      string `json:"node,omitempty"`
 	SuperStep int    `json:"super_step,omitempty"` // from 1; 0 for events of the whole run
 	Index     int    `json:"index,omitempty"`      // place in the fan-out
+	FannedOut bool   `json:"fanned_out,omitempty"` // whether the node is fanned out, so that Index 0 means the first
 	Attempt   int    `json:"attempt,omitempty"`    // from 1; 0 where no attempt is meant
+}
+
+// Task names the task in one word: "draft", or "search[3]" for one of a fan-out. It is empty for events of the whole run.
+func (h *Header) Task() string {
+	if !h.FannedOut {
+		return h.Node
+	}
+	return h.Node + "[" + strconv.Itoa(h.Index) + "]"
 }
 
 // Head returns the header itself, so that every type that embeds a Header has the method.
@@ -109,6 +121,8 @@ type TaskStarted struct {
 // TaskCompleted says that a task's update was accepted. The header's Attempt is the one that gave it.
 type TaskCompleted struct {
 	Header
+	// Usage is what that attempt used.
+	Usage Usage `json:"usage"`
 }
 
 // TaskFailed says that a task has failed for good, or was stopped with its run. The header's Attempt is the last one.
@@ -142,6 +156,8 @@ type AttemptFailed struct {
 	Final bool `json:"final"`
 	// Reason says why no further attempt follows.
 	Reason string `json:"reason,omitempty"`
+	// Usage is what the attempt used.
+	Usage Usage `json:"usage"`
 }
 
 // AttemptDiscarded says that whatever an attempt streamed must be forgotten. It comes after each failed attempt, before
