@@ -10,7 +10,7 @@ import (
 // attempt is the context of one attempt, and what package task reads from it. It is one allocation, and the only one
 // that running a node costs.
 type attempt struct {
-	context.Context
+	context.Context //nolint:containedctx // it is one
 
 	*place
 	at     openTask

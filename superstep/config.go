@@ -48,7 +48,7 @@ const (
 )
 
 // validate reports every bad field at once.
-func (c *Config) validate() error {
+func (c Config) validate() error {
 	var errs []error
 	bad := func(field string, value any, zero string) {
 		errs = append(errs, fmt.Errorf("pawl: superstep.Config.%s is %v: it must not be negative; 0 is %s", field, value, zero))

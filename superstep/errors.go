@@ -74,9 +74,11 @@ type RouteError struct {
 // Error names source and target and the remedy.
 func (e *RouteError) Error() string {
 	if e.Foreign {
-		return fmt.Sprintf("pawl: super-step %d: %q routes to %q, which is no node of this graph: return handles of the graph's own builder", e.SuperStep, e.Source, e.Target)
+		return fmt.Sprintf("pawl: super-step %d: %q routes to %q, which is no node of this graph: return handles of the graph's own builder",
+			e.SuperStep, e.Source, e.Target)
 	}
-	return fmt.Sprintf("pawl: super-step %d: %q routes to %q, which is not among its targets: declare it with Route or Targets", e.SuperStep, e.Source, e.Target)
+	return fmt.Sprintf("pawl: super-step %d: %q routes to %q, which is not among its targets: declare it with Route or Targets",
+		e.SuperStep, e.Source, e.Target)
 }
 
 // Unretryable is true: the same code would route the same way.
@@ -156,7 +158,7 @@ func (e *CancelledError) Is(target error) bool {
 }
 
 // Timeout reports whether a deadline ended the run.
-func (e *CancelledError) Timeout() bool { return e.kind == context.DeadlineExceeded }
+func (e *CancelledError) Timeout() bool { return errors.Is(e.kind, context.DeadlineExceeded) }
 
 // RunErrorClass is canceled.
 func (e *CancelledError) RunErrorClass() classifier.RunErrorClass { return classifier.Canceled }

@@ -47,8 +47,9 @@ func newProgram[S, U any](plan *graph.Plan[S, U], limit int, cfg *Config) (*prog
 		if n.Retry != nil {
 			np.loop.Policy = *n.Retry
 		} else if n.Kind == graph.KindFunc && n.Timeout > 0 && cfg.Retry.MaxAttempts > 1 {
-			errs = append(errs, fmt.Errorf("pawl: node %q: timeout %v together with the %d attempts of Config.Retry on a Func, which cannot be cancelled: "+
-				"drop one of them, give the node graph.Retry(retrypolicy.New()), or make it a Node", n.Name, n.Timeout, cfg.Retry.MaxAttempts))
+			errs = append(errs, fmt.Errorf("pawl: node %q: timeout %v together with the %d attempts of Config.Retry on a Func, "+
+				"which cannot be cancelled: drop one of them, give the node graph.Retry(retrypolicy.New()), or make it a Node",
+				n.Name, n.Timeout, cfg.Retry.MaxAttempts))
 		}
 	}
 	return p, errors.Join(errs...)

@@ -43,7 +43,7 @@ func (r *run) ended(ctx context.Context) error {
 		}
 	}
 	e := &CancelledError{RunID: r.id, Reason: "the context given to it ended: " + ctx.Err().Error(), kind: ctx.Err()}
-	if cause != ctx.Err() {
+	if cause != ctx.Err() { //nolint:errorlint // the very same error says nothing more
 		e.Cause = cause
 	}
 	return e

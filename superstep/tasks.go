@@ -62,7 +62,7 @@ func (d *driver[S, U]) lanes() []lane {
 // group is the tasks of one super-step under way.
 type group[S, U any] struct {
 	d      *driver[S, U]
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // of one call of runTasks, whose locals these are
 	cancel context.CancelCauseFunc
 	live   atomic.Int64 // workers, and the spawner
 	// complete counts the tasks that have succeeded.
