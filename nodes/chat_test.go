@@ -183,6 +183,11 @@ func TestUsageOfFailedAttemptsCountsOnce(t *testing.T) {
 			require.NoError(t, o.err)
 			require.Equal(t, "start1 the1 moon1 fail1 discard1 start2 fail2 discard2 start3 the3 moon3 pulls3 done3", story(o))
 			require.Equal(t, task.Usage{Calls: 3, PromptTokens: 20, CompletionTokens: 5}, o.Usage)
+			sum := of[*task.TaskCompleted](o)[0].Usage
+			for _, failed := range of[*task.AttemptFailed](o) {
+				sum = sum.Plus(failed.Usage)
+			}
+			require.Equal(t, o.Usage, sum, "each attempt says what it used")
 		})
 	}
 	t.Run("of a run that fails", func(t *testing.T) {

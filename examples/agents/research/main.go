@@ -96,10 +96,7 @@ func run(ctx context.Context, folder fs.FS, topic string, live bool) error {
 		return err
 	}
 
-	p := newProgress()
-	for _, n := range g.Plan().Nodes {
-		p.add(n.Name, n.Kind.FannedOut())
-	}
+	p := newProgress("plan", "outline", "search", "draft", "review")
 	for event, err := range runner.Stream(ctx, State{Topic: topic}) {
 		if err != nil {
 			return errors.Join(err, p.table())

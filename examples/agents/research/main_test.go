@@ -26,11 +26,11 @@ func Example() {
 	//   plan: retried after 100ms
 	//   plan: done in attempt 2
 	// super-step 2, tasks: 4
-	//   search[0]: done in attempt 1
-	//   search[2]: done in attempt 1
 	//   outline: done in attempt 1
 	//   search[1]: attempt 1 failed: pawl: provider "gpt": rate_limited (HTTP 429, code rate_limit_exceeded, type requests, model scripted, wait 300ms)
 	//   search[1]: retried after 300ms (the server asked for 300ms)
+	//   search[0]: done in attempt 1
+	//   search[2]: done in attempt 1
 	//   search[1]: done in attempt 2
 	// super-step 3, tasks: 1
 	// Tides are caused by the wi
@@ -56,12 +56,12 @@ func Example() {
 	//
 	// 6 super-steps, 12 model calls, 1229 prompt and 287 completion tokens
 	//
-	// NODE     TASKS  ATTEMPTS  WAITED  TOKENS  RETRIED
-	// plan     1      2         100ms   22      provider_error
-	// outline  1      1         0s      3       -
-	// search   3      4         300ms   101     rate_limited
-	// draft    2      3         100ms   161     provider_error
-	// review   2      2         0s      6       -
+	// NODE     TASKS  ATTEMPTS  WAITED  PROMPT  ANSWER  RETRIED
+	// plan     1      2         100ms   26      22      provider_error
+	// outline  1      1         0s      20      3       -
+	// search   3      4         300ms   452     101     rate_limited
+	// draft    2      3         100ms   329     155     provider_error
+	// review   2      2         0s      402     6       -
 }
 
 func TestTheFolderIsThere(t *testing.T) {

@@ -22,13 +22,20 @@ type progress struct {
 
 // row is a line of the table at the end.
 type row struct {
-	fannedOut               bool
-	tasks, attempts, tokens int // tokens as they were streamed, those of discarded attempts too
-	waited                  time.Duration
-	retried                 []string // the class of each failure that was retried
+	tasks, attempts int
+	waited          time.Duration
+	usage           task.Usage
+	retried         []string // the class of each failure that was retried
 }
 
-func newProgress() *progress { return &progress{rows: map[string]*row{}} }
+// newProgress is for a graph with these nodes; the table has a line for each, in this order.
+func newProgress(nodes ...string) *progress {
+	p := &progress{nodes: nodes, rows: map[string]*row{}}
+	for _, node := range nodes {
+		p.rows[node] = &row{}
+	}
+	return p
+}
 
 // show takes the next event of the run.
 func (p *progress) show(event task.Event) {
@@ -40,7 +47,6 @@ func (p *progress) show(event task.Event) {
 	case *task.AttemptStarted:
 		p.rows[e.Node].attempts++
 	case *task.TokenDelta:
-		p.rows[e.Node].tokens++
 		if e.Node == "draft" { // the tokens of tasks that run side by side would mingle
 			p.token(e.Text)
 		}
@@ -52,24 +58,25 @@ func (p *progress) show(event task.Event) {
 			p.tokens = 0
 		}
 	case *task.TaskCompleted:
-		p.linef("  %s: done in attempt %d", p.name(&e.Header), e.Attempt)
+		p.linef("  %s: done in attempt %d", e.Task(), e.Attempt)
+		p.rows[e.Node].usage = p.rows[e.Node].usage.Plus(e.Usage)
 		p.tokens = 0
 	}
 }
 
 func (p *progress) failed(e *task.AttemptFailed) {
-	name := p.name(&e.Header)
-	p.linef("  %s: attempt %d failed: %s", name, e.Attempt, e.Text)
+	r := p.rows[e.Node]
+	r.usage = r.usage.Plus(e.Usage) // paid for, and so counted
+	p.linef("  %s: attempt %d failed: %s", e.Task(), e.Attempt, e.Text)
 	if e.Final {
-		p.linef("  %s: given up: %s", name, e.Reason)
+		p.linef("  %s: given up: %s", e.Task(), e.Reason)
 		return
 	}
 	why := ""
 	if e.Hint > 0 {
 		why = fmt.Sprintf(" (the server asked for %v)", e.Hint)
 	}
-	p.linef("  %s: retried after %v%s", name, e.Delay, why)
-	r := p.rows[e.Node]
+	p.linef("  %s: retried after %v%s", e.Task(), e.Delay, why)
 	r.waited += e.Delay
 	r.retried = append(r.retried, e.Class)
 }
@@ -90,31 +97,18 @@ func (p *progress) linef(format string, args ...any) {
 	fmt.Printf(format+"\n", args...)
 }
 
-// add gives a node a row of its own.
-func (p *progress) add(node string, fannedOut bool) {
-	p.nodes = append(p.nodes, node)
-	p.rows[node] = &row{fannedOut: fannedOut}
-}
-
-// name names the task of an event: "draft", or "search[2]".
-func (p *progress) name(at *task.Header) string {
-	if p.rows[at.Node].fannedOut {
-		return fmt.Sprintf("%s[%d]", at.Node, at.Index)
-	}
-	return at.Node
-}
-
 // table writes what each node took.
 func (p *progress) table() error {
 	var text strings.Builder
-	fmt.Fprintln(&text, "NODE\tTASKS\tATTEMPTS\tWAITED\tTOKENS\tRETRIED")
+	fmt.Fprintln(&text, "NODE\tTASKS\tATTEMPTS\tWAITED\tPROMPT\tANSWER\tRETRIED")
 	for _, node := range p.nodes {
 		r := p.rows[node]
 		why := "-"
 		if len(r.retried) > 0 {
 			why = strings.Join(r.retried, ", ")
 		}
-		fmt.Fprintf(&text, "%s\t%d\t%d\t%v\t%d\t%s\n", node, r.tasks, r.attempts, r.waited, r.tokens, why)
+		fmt.Fprintf(&text, "%s\t%d\t%d\t%v\t%d\t%d\t%s\n",
+			node, r.tasks, r.attempts, r.waited, r.usage.PromptTokens, r.usage.CompletionTokens, why)
 	}
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	_, err := io.WriteString(t, text.String())
