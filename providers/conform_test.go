@@ -2,6 +2,7 @@ package providers_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"testing"
@@ -95,6 +96,41 @@ func TestConformHoldsAProviderToItsPromises(t *testing.T) {
 		p := providers.Conform(&fake{})
 		require.Same(t, p, providers.Conform(p))
 	})
+}
+
+// What a journal keeps of an error is its exported fields. They are enough for it to say the same again.
+func TestErrorsSayTheSameAfterATripThroughJSON(t *testing.T) {
+	first := &providers.CallError{
+		Provider: "gpt", Model: "m", Class: classifier.ProviderError, Status: 503, Hint: time.Second, NoRetry: true,
+		Partial: answer("so far"), Err: http.ErrServerClosed,
+	}
+	var back providers.CallError
+	again(t, first, &back)
+	require.EqualError(t, &back, first.Error())
+	require.Equal(t, "so far", back.Partial.Text())
+	require.Equal(t, [2]any{classifier.ProviderError, true}, [2]any{classOf(&back), classifier.RetryRefused(&back)})
+	hint, _ := classifier.RetryHint(&back)
+	require.Equal(t, time.Second, hint)
+
+	all := &providers.FallbackError{Failures: []providers.ProviderFailure{
+		{Provider: "gpt", Class: classifier.ProviderError, Text: first.Error(), Err: first},
+		{Provider: "local", Class: classifier.Unauthorized, Text: "no", Err: http.ErrServerClosed},
+	}, NotAsked: []string{"spare"}}
+	var allBack providers.FallbackError
+	again(t, all, &allBack)
+	require.EqualError(t, &allBack, all.Error())
+
+	down := &providers.ProviderUnavailableError{Provider: "gpt", RetryAfter: time.Second}
+	var downBack providers.ProviderUnavailableError
+	again(t, down, &downBack)
+	require.Equal(t, down, &downBack)
+}
+
+func again(t *testing.T, from, to any) {
+	t.Helper()
+	raw, err := json.Marshal(from)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(raw, to))
 }
 
 func TestCallErrorSpeaksForItself(t *testing.T) {

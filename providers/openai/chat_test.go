@@ -175,10 +175,14 @@ func TestTheWrappedErrorIsGoOpenAIs(t *testing.T) {
 }
 
 func TestServerMessagesAreShownIfAskedFor(t *testing.T) {
-	show := func(cfg *openai.Config) { cfg.ShowServerMessages = true }
-	body := `{"error":{"message":"no model foo for ` + apiKey + `","type":"t"}}`
+	show := func(cfg *openai.Config) {
+		cfg.ShowServerMessages = true
+		cfg.Header = http.Header{"Api-Key": {"azure-secret"}, "X-Title": {"pawl"}}
+	}
+	body := `{"error":{"message":"no model foo for ` + apiKey + `","type":"t","code":"azure-secret"}}`
 	_, err := serve(t, raw(404, nil, body), show).Chat(t.Context(), hello())
 	require.ErrorContains(t, err, "no model foo for [secret]")
+	require.NotContains(t, err.Error(), "azure-secret")
 	var api *goopenai.APIError
 	require.ErrorAs(t, err, &api)
 	require.Equal(t, "no model foo for [secret]", api.Message)

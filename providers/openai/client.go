@@ -25,7 +25,9 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	raw := &rawClient{cfg: cfg, source: wire.Source{Provider: cfg.Name, ShowMessages: cfg.ShowServerMessages, Secret: cfg.APIKey}}
+	raw := &rawClient{cfg: cfg, source: wire.Source{
+		Provider: cfg.Name, ShowMessages: cfg.ShowServerMessages, Secrets: cfg.secrets(),
+	}}
 	api := openai.DefaultConfig(cfg.APIKey)
 	api.BaseURL = cfg.BaseURL
 	api.HTTPClient = &doer{cfg: cfg, source: raw.source}

@@ -39,7 +39,7 @@ type Config struct {
 	// NoStreamUsage leaves out stream_options.include_usage, for endpoints that refuse it. Streams then report no tokens.
 	NoStreamUsage bool
 	// ShowServerMessages puts what a server wrote into errors. It helps when looking for a mistake, but it may quote the
-	// prompt; the APIKey is cut out.
+	// prompt; the APIKey and the values of Header are cut out.
 	ShowServerMessages bool
 	// MaxResponseBytes bounds what is read of one answer, plain or streamed. Default: 128 MiB. A longer one is an error of
 	// class invalid_response.
@@ -73,7 +73,7 @@ func (c Config) validateURL(v *providers.ConfigError) {
 	case err != nil: // the text of err quotes the URL, which may hold a key
 		v.Add("BaseURL", "no URL", remedy)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		v.Add("BaseURL", fmt.Sprintf("%q (user, query and fragment not shown)", u.Scheme+"://"+u.Host+u.Path), remedy)
+		v.Add("BaseURL", fmt.Sprintf("%q (the rest is not shown)", u.Scheme+"://"+u.Host), remedy)
 	}
 }
 
@@ -106,6 +106,24 @@ func validName(s string) bool {
 // validValue reports whether a header may have the value. Package net/http would refuse it too, but quotes it.
 func validValue(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && (r < ' ' || r == 0x7f) })
+}
+
+// secrets are the texts that a server may quote and no error may show. A very short header is no secret, and cutting it
+// out would only garble messages.
+func (c Config) secrets() []string {
+	const shortest = 8
+	var out []string
+	if c.APIKey != "" {
+		out = append(out, c.APIKey)
+	}
+	for _, values := range c.Header {
+		for _, v := range values {
+			if len(v) >= shortest {
+				out = append(out, v)
+			}
+		}
+	}
+	return out
 }
 
 // withDefaults fills in what was left empty.

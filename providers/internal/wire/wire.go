@@ -19,8 +19,8 @@ type Source struct {
 	Provider string
 	// ShowMessages keeps the server's messages and bodies.
 	ShowMessages bool
-	// Secret is never shown, wherever a server may quote it.
-	Secret string
+	// Secrets are never shown, wherever a server may quote them.
+	Secrets []string
 }
 
 // Failure is the error of a response whose status is no success. The body may be cut.
@@ -116,7 +116,7 @@ func (s Source) redact(below error) error {
 // codes stand, and a server that puts it there must not get it into a log.
 func (s Source) identifier(v string) string {
 	const longest = 64
-	if v == "" || len(v) > longest || (s.Secret != "" && strings.Contains(v, s.Secret)) {
+	if v == "" || len(v) > longest || s.censor(v) != v {
 		return ""
 	}
 	for _, r := range v {
@@ -128,10 +128,10 @@ func (s Source) identifier(v string) string {
 }
 
 func (s Source) censor(text string) string {
-	if s.Secret == "" {
-		return text
+	for _, secret := range s.Secrets {
+		text = strings.ReplaceAll(text, secret, "[secret]")
 	}
-	return strings.ReplaceAll(text, s.Secret, "[secret]")
+	return text
 }
 
 func statusLine(status int) string { return http.StatusText(status) }

@@ -71,7 +71,7 @@ func TestInnerErrorsAndParamsAreKept(t *testing.T) {
 }
 
 func TestIdentifiersAreNamesAndNoSecrets(t *testing.T) {
-	s := Source{Secret: "sk-abc"}
+	s := Source{Secrets: []string{"sk-abc"}}
 	for in, want := range map[string]string{
 		"rate_limit_exceeded": "rate_limit_exceeded", "messages[0].role": "messages[0].role", "a-b:c.d": "a-b:c.d", "": "",
 		"two words": "", "line\nbreak": "", "quote\"": "", "höher": "", "xx-sk-abc-yy": "",
@@ -98,7 +98,7 @@ func FuzzFailure(f *testing.F) {
 		f.Add(429, []byte(body))
 	}
 	const secret = "sk-secret"
-	s := Source{Provider: "p", Secret: secret}
+	s := Source{Provider: "p", Secrets: []string{secret}}
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
 		if status < 400 || status > 599 {
 			status = 500
