@@ -345,8 +345,8 @@ func TestRule08_ACallThatEndsItsGoroutineIsLikeAPanic(t *testing.T) {
 				b.Catch(n, func(_ context.Context, _ st, err error) (up, error) { return up{V: "caught"}, nil })
 			})
 			o := play(t.Context(), t, g, superstep.Config{}, st{})
-			require.NoError(t, o.err, "a panic is a failure like any other for a Catch handler, and this is one, with or without a timeout")
-			require.Equal(t, "caught", o.State.V)
+			require.Equal(t, task.ErrGoexit, panicOf(t, o.err).Value, "nobody catches it, with or without a timeout: the goroutine may be gone")
+			require.Empty(t, o.State.V)
 		})
 	}
 }
