@@ -13,6 +13,7 @@
 //		return graph.To(graph.End)
 //	}, write, graph.End)
 //	g, err := b.Compile() // every mistake at once, each with its remedy
+//	fmt.Println(g.Mermaid())
 //
 // A node reads a snapshot of the state S and returns an update U; the Reducer folds updates into the state. Two types,
 // because a node that returned its whole changed state would append what it had been given once more.

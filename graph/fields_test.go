@@ -151,6 +151,14 @@ func TestUnionOfMapsNamesTheSameConflictEachTime(t *testing.T) {
 	}
 }
 
+func TestUnionOfMapsNamesAnEmptyKey(t *testing.T) {
+	type s struct {
+		M map[string]int `merge:"union"`
+	}
+	_, err := reduce(t, graph.Fields[s, s](), s{}, s{map[string]int{"": 1}}, s{map[string]int{"": 2}})
+	require.Equal(t, &graph.ConflictError{Field: "M", Key: `""`, Nodes: [2]string{"a", "b"}}, err)
+}
+
 func TestUnionOfMapsWithNaNs(t *testing.T) {
 	type s struct {
 		M map[float64]float64 `merge:"union"`

@@ -13,10 +13,12 @@ type Plan[S, U any] struct {
 	Nodes []PlanNode[S, U]
 	Start []int
 	Joins []PlanJoin
-	// Reduce folds the updates of one super-step, in task order, into *dst. On an error *dst is void.
+	// Reduce folds the updates of one super-step, in task order, into *dst. It appends to dst's slices in place where they
+	// have room, so dst is the executor's own, and what it hands out is clipped. On an error *dst is void.
 	Reduce func(dst *S, writes []Write[U]) error
-	// Clip cuts the capacity of every slice in the state down to its length, so that a holder of the copy can append to
-	// it without touching what others see.
+	// Clip cuts the capacity of every slice that the state holds, in nested structs and arrays too, down to its length, so
+	// that a holder of the copy can append to it without touching what others see. What is behind a pointer, map or
+	// interface is shared by all copies.
 	Clip func(*S)
 
 	owner *topology

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 )
@@ -100,7 +101,7 @@ func putAll(m, entries reflect.Value, i int, owner map[any]int) *clash {
 		key := iter.Key().Interface()
 		by, taken := owner[key]
 		if taken && !reflect.DeepEqual(m.MapIndex(iter.Key()).Interface(), iter.Value().Interface()) {
-			c := &clash{a: by, b: i, key: fmt.Sprint(key)}
+			c := &clash{a: by, b: i, key: cmp.Or(fmt.Sprint(key), `""`)}
 			if first == nil || c.a < first.a || c.a == first.a && c.key < first.key {
 				first = c
 			}
