@@ -184,7 +184,11 @@ func TestRule06_CancelCausesAreOfOurOwnTypeAndDoNotUnwrapToTheFailure(t *testing
 	t.Run("Stop", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := runner(t, one(t, keep), superstep.Config{})
-			go func() { require.NoError(t, r.Stop(context.Background())) }()
+			time.AfterFunc(time.Second, func() {
+				if err := r.Stop(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
 			_, err := r.Run(t.Context(), st{})
 			require.ErrorIs(t, err, superstep.ErrStopped)
 			check(t, cause, context.Canceled)

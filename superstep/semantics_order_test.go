@@ -390,3 +390,72 @@ func TestSemantics_ARetriedNodeGivesTheSameSuperStepsAndState(t *testing.T) {
 		require.Equal(t, 6, retried.Usage.Calls)
 	})
 }
+
+func TestSemantics_CheckMutationLeavesStatesOfAllKindsAlone(t *testing.T) {
+	type state struct {
+		Ptr   *int
+		Nil   *int
+		Any   any
+		Float map[float64]func()
+		Ch    chan int
+		Bytes [2]byte
+		Deep  []map[string][]*int
+		Ring  *state
+	}
+	n := 7
+	s := state{Ptr: &n, Any: []any{1, "x", nil}, Float: map[float64]func(){1.5: func() {}}, Ch: make(chan int), Deep: []map[string][]*int{{"k": {&n, nil}}}}
+	s.Ring = &s
+	for name, mutate := range map[string]func(state){
+		"":                         func(state) {},
+		"a pointer set in a slice": func(s state) { s.Deep[0]["k"][1] = s.Ptr },
+		"a pointer removed":        func(s state) { s.Deep[0]["k"][0] = nil },
+		"a slice cut":              func(s state) { s.Deep[0]["k"] = nil },
+		"a slice grown":            func(s state) { s.Deep[0]["k"] = append(s.Deep[0]["k"], nil) },
+		"an element of an any":     func(s state) { s.Any.([]any)[2] = 3 }, //nolint:forcetypeassert // it is one
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s
+			s.Deep = []map[string][]*int{{"k": {&n, nil}}}
+			s.Any = []any{1, "x", nil}
+			b := graph.New("test", graph.Reduce(func(s state, _ int) state { return s }))
+			b.Start(b.Node("a", func(_ context.Context, s state) (int, error) { mutate(s); return 0, nil }))
+			g, err := b.Compile()
+			require.NoError(t, err)
+			_, err = runner(t, g, superstep.Config{CheckMutation: true}).Run(t.Context(), s)
+			if name == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorAs(t, err, new(*superstep.MutationError))
+		})
+	}
+}
+
+func TestSemantics_CheckMutationSeesPointersThatAreMadeToShareOrPartCompany(t *testing.T) {
+	type state struct{ L []*int }
+	for name, mutate := range map[string]func(state){
+		"share": func(s state) { s.L[2] = s.L[0] },
+		"part":  func(s state) { n := 1; s.L[1] = &n },
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, y := 1, 1
+			b := graph.New("test", graph.Reduce(func(s state, _ int) state { return s }))
+			b.Start(b.Node("a", func(_ context.Context, s state) (int, error) { mutate(s); return 0, nil }))
+			g, err := b.Compile()
+			require.NoError(t, err)
+			_, err = runner(t, g, superstep.Config{CheckMutation: true}).Run(t.Context(), state{[]*int{&x, &x, &y}})
+			require.ErrorAs(t, err, new(*superstep.MutationError))
+		})
+	}
+}
+
+func TestSemantics_CheckMutationWorksForAStateWithoutAName(t *testing.T) {
+	b := graph.New("test", graph.Reduce(func(s struct{ L []int }, _ int) struct{ L []int } { return s }))
+	b.Start(b.Node("a", func(_ context.Context, s struct{ L []int }) (int, error) { s.L[0] = 9; return 0, nil }))
+	g, err := b.Compile()
+	require.NoError(t, err)
+	_, err = runner(t, g, superstep.Config{CheckMutation: true}).Run(t.Context(), struct{ L []int }{[]int{1}})
+	var m *superstep.MutationError
+	require.ErrorAs(t, err, &m)
+	require.Equal(t, "state.L[0]", m.Path)
+}
