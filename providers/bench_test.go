@@ -15,12 +15,12 @@ func BenchmarkMiddleware(b *testing.B) {
 		"Timeout":       {providers.Timeout{Call: time.Minute}},
 		"Idle":          {providers.Timeout{Idle: time.Minute}},
 		"MaxConcurrent": {providers.MaxConcurrent{Calls: 1000}},
-		"RateLimit":     {providers.RateLimit{RequestsPerMinute: 1 << 40, TokensPerMinute: 1 << 40}},
+		"RateLimit":     {providers.RateLimit{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30}},
 		"Breaker":       {providers.Breaker{}},
 		"Fallback":      {providers.Fallback{Then: []providers.Provider{&fake{}}}},
 		"all": {
 			providers.Fallback{Then: []providers.Provider{&fake{}}}, providers.Breaker{},
-			providers.RateLimit{RequestsPerMinute: 1 << 40, TokensPerMinute: 1 << 40}, providers.MaxConcurrent{Calls: 1000},
+			providers.RateLimit{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30}, providers.MaxConcurrent{Calls: 1000},
 			providers.Timeout{Call: time.Minute},
 		},
 	}

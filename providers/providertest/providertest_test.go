@@ -19,7 +19,7 @@ func TestTheSuiteHoldsBehindMiddleware(t *testing.T) {
 			t.Helper()
 			p, err := providers.Wrap(script.Provider("fake"),
 				providers.Breaker{Failures: 1_000_000},
-				providers.RateLimit{RequestsPerMinute: 1_000_000_000, TokensPerMinute: 1_000_000_000_000},
+				providers.RateLimit{RequestsPerMinute: 1_000_000_000, TokensPerMinute: 1_000_000_000},
 				providers.MaxConcurrent{Calls: 10},
 				providers.Timeout{Call: 1 << 40, Idle: 1 << 40},
 			)
