@@ -70,15 +70,10 @@ func (t *topology) addJoin(j joinInfo) {
 	}
 }
 
-// clone copies what a builder can still change.
+// clone copies what a builder changes in place: its nodes. To all else it only appends, behind what the copy sees.
 func (t *topology) clone() *topology {
 	c := *t
-	c.nodes, c.start = slices.Clone(t.nodes), slices.Clone(t.start)
-	c.routers, c.joins = slices.Clone(t.routers), slices.Clone(t.joins)
-	for i := range c.nodes {
-		n := &c.nodes[i]
-		n.edges, n.targets = slices.Clone(n.edges), slices.Clone(n.targets)
-	}
+	c.nodes = slices.Clone(t.nodes)
 	return &c
 }
 
