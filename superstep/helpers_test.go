@@ -203,6 +203,7 @@ type openStep struct{ number, tasks, started, completed int }
 
 type openTask struct {
 	node      string
+	fannedOut bool
 	step      int
 	attempt   int // the last one started
 	running   bool
@@ -253,7 +254,7 @@ func (c *eventChecker) take(i, n int, first *task.Header, ev task.Event) error {
 		return c.startTask(h)
 	}
 	t := c.tasks[taskKey(h)]
-	if t == nil || t.step != h.SuperStep {
+	if t == nil || t.step != h.SuperStep || t.fannedOut != h.FannedOut {
 		return fmt.Errorf("no such task is open")
 	}
 	if h.Kind == task.KindTaskCompleted || h.Kind == task.KindTaskFailed {
@@ -354,7 +355,7 @@ func (c *eventChecker) startTask(h *task.Header) error {
 		return fmt.Errorf("its super-step is not open")
 	}
 	step.started++
-	c.tasks[taskKey(h)] = &openTask{node: h.Node, step: h.SuperStep}
+	c.tasks[taskKey(h)] = &openTask{node: h.Node, fannedOut: h.FannedOut, step: h.SuperStep}
 	// A subgraph begins anew.
 	delete(c.last, h.Node)
 	delete(c.last, taskKey(h))

@@ -240,6 +240,92 @@ func TestRule10_TheContextsValuesReachTheNodesAndCancelDuringABackoffIsAtOnce(t 
 	})
 }
 
+func TestRule10_ATaskThatWaitsForAPlaceEndsWithTheRun(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cfg  superstep.Config
+		opts []graph.Option
+	}{
+		"the run's MaxConcurrency":  {superstep.Config{MaxConcurrency: 1}, nil},
+		"the node's MaxConcurrency": {superstep.Config{}, []graph.Option{graph.MaxConcurrency(1)}},
+	} {
+		for _, how := range []string{"cancelled", "a sibling failed"} {
+			bubble(t, name+", "+how, func(t *testing.T) {
+				var calls peak
+				child := one(t, func(ctx context.Context, s st) (up, error) {
+					calls.enter()
+					if how == "cancelled" {
+						return waits(ctx, s)
+					}
+					time.Sleep(time.Second)
+					return up{}, errBoom
+				}, tc.opts...)
+				g := build(t, func(b *bld) {
+					s := b.Node("s", say())
+					sub := graph.SubTask(b, "sub", child, func(s st, _ int) st { return s }, func(st) up { return up{} })
+					b.Start(s)
+					b.Route(s, each(sub, 1, 2, 3), sub)
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if how == "cancelled" {
+					time.AfterFunc(time.Second, cancel)
+				}
+				begin := time.Now()
+				o := play(ctx, t, g, tc.cfg, st{})
+				require.Equal(t, time.Second, time.Since(begin))
+				require.EqualValues(t, 1, calls.now.Load(), "no other node was started")
+				if how == "cancelled" {
+					require.ErrorAs(t, o.err, new(*superstep.CancelledError))
+				} else {
+					require.ErrorIs(t, o.err, errBoom)
+				}
+			})
+		}
+	}
+}
+
+func TestRule10_NoNodeStartsOnceTheRunHasEndedAndGraceIsOver(t *testing.T) {
+	// An observer that holds the run up for longer than Grace: the call that would come next must not be made.
+	for _, place := range []string{"node", "node with a timeout", "Catch handler"} {
+		for _, siblings := range []int{0, 2} {
+			bubble(t, fmt.Sprint(place, ", siblings: ", siblings), func(t *testing.T) {
+				handler := place == "Catch handler"
+				var opts []graph.Option
+				if place == "node with a timeout" {
+					opts = append(opts, graph.Timeout(time.Hour))
+				}
+				called := false
+				call := func(context.Context, st) (up, error) { called = true; return up{}, nil }
+				g := build(t, func(b *bld) {
+					fn := call
+					if handler {
+						fn = fails(errBoom)
+					}
+					a := b.Node("a", fn, opts...)
+					b.Start(a)
+					if handler {
+						b.Catch(a, func(ctx context.Context, s st, _ error) (up, error) { return call(ctx, s) })
+					}
+					for i := range siblings {
+						b.Start(b.Node(fmt.Sprint("w", i), waits))
+					}
+				})
+				stall := func(ev task.Event) {
+					if e, ok := ev.(*task.AttemptStarted); ok && e.Node == "a" && e.Handler == handler {
+						time.Sleep(time.Minute)
+					}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				o := play(ctx, t, g, superstep.Config{Grace: time.Second, Observers: []func(task.Event){stall}}, st{})
+				require.ErrorIs(t, o.err, context.DeadlineExceeded)
+				require.False(t, called)
+				require.Zero(t, o.Abandoned)
+			})
+		}
+	}
+}
+
 func TestRule11_ASnapshotIsSafeToAppendTo(t *testing.T) {
 	type deep struct{ Inner struct{ List []int } }
 	type state struct {

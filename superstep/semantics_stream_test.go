@@ -375,3 +375,13 @@ func TestSemantics_AnEventsHeaderIsWholeAlsoUnderConcurrentRuns(t *testing.T) {
 		checkEvents(t, evs)
 	}
 }
+
+func TestSemantics_EveryEventOfATaskSaysWhetherItIsFannedOutSoThatIndex0MeansTheFirst(t *testing.T) {
+	o := play(t.Context(), t, busy(t), superstep.Config{Logger: quiet()}, st{})
+	tasks := map[string]bool{}
+	for _, ev := range o.events {
+		require.Equal(t, ev.Head().Node == "fan", ev.Head().FannedOut)
+		tasks[ev.Head().Task()] = true
+	}
+	require.Equal(t, map[string]bool{"": true, "s": true, "fan[0]": true, "fan[1]": true, "fan[2]": true, "sub": true, "sub/a": true, "j": true}, tasks)
+}

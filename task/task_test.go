@@ -181,3 +181,14 @@ func TestEveryEventHasItsKindAndIsJSON(t *testing.T) {
 		require.Equal(t, "1970-01-01T00:00:01Z", m["time"])
 	}
 }
+
+func TestAHeaderNamesItsTask(t *testing.T) {
+	for want, h := range map[string]task.Header{
+		"":                     {},
+		"draft":                {Node: "draft"},
+		"search[0]":            {Node: "search", FannedOut: true},
+		"research[1]/fetch[3]": {Node: "research[1]/fetch", Index: 3, FannedOut: true},
+	} {
+		require.Equal(t, want, h.Task())
+	}
+}
