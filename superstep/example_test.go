@@ -136,8 +136,7 @@ func ExampleConfig_checkMutation() {
 		log.Fatal(err)
 	}
 	_, err = r.Run(context.Background(), Draft{Notes: []string{"quiet"}})
-	var m *superstep.MutationError
-	if errors.As(err, &m) {
+	if m, ok := errors.AsType[*superstep.MutationError](err); ok {
 		fmt.Println(m.Node, "changed", m.Path)
 	}
 	// Output: shout changed Draft.Notes[0]

@@ -128,7 +128,14 @@ type outcome[S any] struct {
 }
 
 // play runs a graph, and checks what it says of itself.
-func play[S, U any](ctx context.Context, tb testing.TB, g *graph.Graph[S, U], cfg superstep.Config, in S, opts ...superstep.RunOption) outcome[S] {
+func play[S, U any](
+	ctx context.Context,
+	tb testing.TB,
+	g *graph.Graph[S, U],
+	cfg superstep.Config,
+	in S,
+	opts ...superstep.RunOption,
+) outcome[S] {
 	tb.Helper()
 	p := &tape{}
 	cfg.Observers = append(slices.Clone(cfg.Observers), p.observe)

@@ -108,7 +108,7 @@ func drawBlueprint(d dice) *blueprint {
 		}
 	}
 	for range d.roll(3) {
-		sources := append(pick(d, all)[1:], pick(d, all)[1:]...)
+		sources := slices.Concat(pick(d, all)[1:], pick(d, all)[1:])
 		slices.Sort(sources)
 		j := roughJoin{slices.Compact(sources), plain[d.roll(len(plain))]}
 		if len(j.sources) >= 2 && !slices.ContainsFunc(p.joins, j.equal) { // the same join twice is one
@@ -350,13 +350,17 @@ func (rb *randomBuilder) node(i int, between func()) {
 	name := fmt.Sprint("n", i)
 	work := func(s trail, item string) string {
 		e := entry(i, item, s.Log)
-		_ = append(s.Log, "private") //nolint:gocritic // rule 11: this must not be seen
+		_ = append(s.Log, "private")
 		between()
 		return e
 	}
 	switch {
 	case n.fan:
-		rb.fans[i] = graph.Task(rb.b, name, func(_ context.Context, s trail, item string) (string, error) { return work(s, item), nil }, opts...)
+		rb.fans[i] = graph.Task(
+			rb.b,
+			name,
+			func(_ context.Context, s trail, item string) (string, error) { return work(s, item), nil },
+			opts...)
 	case n.gone:
 		rb.plain[i] = rb.b.Goto(name, func(_ context.Context, s trail) (string, graph.Next, error) {
 			next := rb.next(answers(rb.p, fmt.Sprint("g", i), s.Log, n.targets))
@@ -469,13 +473,13 @@ func TestDeterminism_RandomGraphsGiveWhatTheReferenceInterpreterGives(t *testing
 		for worker := range 4 {
 			wg.Go(func() {
 				for i := worker; i < graphs/4; i += 4 {
-					differential(t, uint64(procs*graphs+i)) //nolint:gosec // small
+					differential(t, uint64(procs*graphs+i))
 				}
 			})
 		}
 		wg.Wait()
 		for i := range graphs / 4 {
-			p := drawBlueprint(randDice{rand.New(rand.NewPCG(uint64(procs*graphs+i), 7))}) //nolint:gosec // small
+			p := drawBlueprint(randDice{rand.New(rand.NewPCG(uint64(procs*graphs+i), 7))})
 			v := reference(p)
 			if v.Over {
 				over++
@@ -488,7 +492,14 @@ func TestDeterminism_RandomGraphsGiveWhatTheReferenceInterpreterGives(t *testing
 			}
 		}
 	}
-	t.Logf("%d graphs in %v: %d over their limit, %d with joins and several super-steps, %d that fan out", graphs, time.Since(begin), over, joins, fans)
+	t.Logf(
+		"%d graphs in %v: %d over their limit, %d with joins and several super-steps, %d that fan out",
+		graphs,
+		time.Since(begin),
+		over,
+		joins,
+		fans,
+	)
 	require.Greater(t, graphs-over, graphs/3, "the graphs must not be trivial")
 	require.Greater(t, joins, graphs/10)
 	require.Greater(t, fans, graphs/10)
@@ -502,7 +513,7 @@ func differential(t *testing.T, seed uint64) {
 	want := reference(p)
 	yields := seed % 3
 	g, err := p.compile(func() {
-		for range rand.Uint64N(1 + 3*yields) { //nolint:gosec // the global source, since nodes run concurrently
+		for range rand.Uint64N(1 + 3*yields) {
 			runtime.Gosched()
 		}
 	})
@@ -531,23 +542,36 @@ func differential(t *testing.T, seed uint64) {
 
 func same(t *testing.T, seed uint64, who string, want, got verdict, err error) {
 	t.Helper()
-	if err == nil && slices.Equal(want.Log, got.Log) && want.Steps == got.Steps && want.Over == got.Over && slices.Equal(want.Unfired, got.Unfired) {
+	if err == nil && slices.Equal(want.Log, got.Log) && want.Steps == got.Steps && want.Over == got.Over &&
+		slices.Equal(want.Unfired, got.Unfired) {
 		return
 	}
 	i := 0
 	for i < min(len(want.Log), len(got.Log)) && want.Log[i] == got.Log[i] {
 		i++
 	}
-	t.Errorf("seed %d, %s: error %v; the logs differ from entry %d\nwant %v\ngot  %v\nwant %d super-steps, %v, over the limit: %v\ngot  %d super-steps, %v, over the limit: %v",
-		seed, who, err, i, want.Log[i:min(i+5, len(want.Log))], got.Log[i:min(i+5, len(got.Log))],
-		want.Steps, want.Unfired, want.Over, got.Steps, got.Unfired, got.Over)
+	t.Errorf(
+		"seed %d, %s: error %v; the logs differ from entry %d\nwant %v\ngot  %v\nwant %d super-steps, %v, over the limit: %v\ngot  %d super-steps, %v, over the limit: %v",
+		seed,
+		who,
+		err,
+		i,
+		want.Log[i:min(i+5, len(want.Log))],
+		got.Log[i:min(i+5, len(got.Log))],
+		want.Steps,
+		want.Unfired,
+		want.Over,
+		got.Steps,
+		got.Unfired,
+		got.Over,
+	)
 }
 
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{}, uint64(1))
 	f.Add([]byte("a graph of bytes, with nodes and edges"), uint64(2))
 	for i := range 10 {
-		r := rand.New(rand.NewPCG(uint64(i), 3)) //nolint:gosec // small
+		r := rand.New(rand.NewPCG(uint64(i), 3))
 		data := make([]byte, 80)
 		for k := range data {
 			data[k] = byte(r.Uint32())

@@ -64,7 +64,13 @@ func TestRule06_FirstFailureIsReturnedAndSiblingsAreCancelled(t *testing.T) {
 				require.Equal(t, 1, o.SuperSteps)
 				for _, ev := range only[*task.TaskFailed](o.events) {
 					if ev.Node != "y" {
-						require.Equal(t, string(classifier.Canceled), ev.Class, "a cancelled sibling is a cancel, nothing else: %s", ev.Text)
+						require.Equal(
+							t,
+							string(classifier.Canceled),
+							ev.Class,
+							"a cancelled sibling is a cancel, nothing else: %s",
+							ev.Text,
+						)
 						require.ErrorIs(t, ev.Err, context.Canceled)
 					}
 				}
@@ -142,10 +148,10 @@ func TestRule06_CancelCausesAreOfOurOwnTypeAndDoNotUnwrapToTheFailure(t *testing
 		_, found := classifier.HTTPStatus(cause)
 		require.False(t, found)
 		require.NotContains(t, cause.Error(), "503")
-		require.False(t, classifier.Default().Classify(cause).Class == classifier.ProviderError)
+		require.NotEqual(t, classifier.Default().Classify(cause).Class, classifier.ProviderError)
 	}
 	var cause error
-	keep := func(ctx context.Context, _ st) (up, error) {
+	keep := func(ctx context.Context, _ st) (up, error) { //nolint:unparam // it is a node
 		<-ctx.Done()
 		cause = context.Cause(ctx)
 		return up{}, cause

@@ -23,6 +23,7 @@ func TestRule09_ATaskThatReturnsAfterItsDeadlineIsATimeoutWhateverItReturns(t *t
 		"ctx.Err": context.DeadlineExceeded, "another deadline": context.Canceled,
 	} {
 		bubble(t, name, func(t *testing.T) {
+			t.Helper()
 			g := one(t, func(context.Context, st) (up, error) {
 				time.Sleep(2 * time.Second) // ignores its context, but comes back within Grace
 				return up{Log: []string{"late"}}, err
@@ -45,6 +46,7 @@ func TestRule09_ATaskThatReturnsAfterItsDeadlineIsATimeoutWhateverItReturns(t *t
 
 func TestRule09_SuccessAtTheVeryDeadlineOrBefore(t *testing.T) {
 	bubble(t, "before", func(t *testing.T) {
+		t.Helper()
 		o := play(t.Context(), t, one(t, func(context.Context, st) (up, error) {
 			time.Sleep(time.Second - 1)
 			return up{V: "ok"}, nil
@@ -52,6 +54,7 @@ func TestRule09_SuccessAtTheVeryDeadlineOrBefore(t *testing.T) {
 		require.NoError(t, o.err)
 	})
 	bubble(t, "after", func(t *testing.T) {
+		t.Helper()
 		o := play(t.Context(), t, one(t, func(context.Context, st) (up, error) {
 			time.Sleep(time.Second + 1)
 			return up{V: "ok"}, nil
@@ -135,8 +138,10 @@ func hostile(tb testing.TB, fn nodeFn) map[string]*graph.Graph[st, up] {
 		})
 	}
 	return map[string]*graph.Graph[st, up]{
-		"inline":                               alone(),
-		"inline with retries":                  alone(graph.Retry(retrypolicy.WorkflowNodeRetryPolicy{MaxAttempts: 5, Retryable: retrypolicy.AnyError})),
+		"inline": alone(),
+		"inline with retries": alone(
+			graph.Retry(retrypolicy.WorkflowNodeRetryPolicy{MaxAttempts: 5, Retryable: retrypolicy.AnyError}),
+		),
 		"with a timeout":                       alone(hour),
 		"in a fan-out":                         inFan(),
 		"in a fan-out with a timeout":          inFan(hour),
@@ -177,9 +182,14 @@ func TestRule09_ANodeThatIgnoresTheEndOfTheRunIsAbandonedAfterGrace(t *testing.T
 	for end, make1 := range ends {
 		for place := range places {
 			bubble(t, place+", later "+end, func(t *testing.T) {
+				t.Helper()
 				release, open := gate(t)
 				p := &tape{}
-				r := runner(t, hostile(t, make1(release))[place], superstep.Config{Grace: 3 * time.Second, Observers: []func(task.Event){p.observe}, Logger: quiet()})
+				r := runner(
+					t,
+					hostile(t, make1(release))[place],
+					superstep.Config{Grace: 3 * time.Second, Observers: []func(task.Event){p.observe}, Logger: quiet()},
+				)
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(time.Second, cancel)
 				begin := time.Now()
@@ -207,9 +217,14 @@ func TestRule09_ANodeThatIgnoresTheEndOfTheRunIsAbandonedAfterGrace(t *testing.T
 func TestRule09_AHostileSiblingOfAFailedTaskIsAbandonedAndTheFirstFailureReturned(t *testing.T) {
 	for name, opts := range map[string][]graph.Option{"inline": nil, "with a timeout": {graph.Timeout(time.Hour)}} {
 		bubble(t, name, func(t *testing.T) {
+			t.Helper()
 			release, open := gate(t)
 			g := build(t, func(b *bld) {
-				b.Start(b.Node("h", deaf(release, up{N: 1}, nil), opts...), b.Node("bad", func(context.Context, st) (up, error) { time.Sleep(1); return up{}, errBoom }), b.Node("h2", deaf(release, up{}, nil), opts...))
+				b.Start(
+					b.Node("h", deaf(release, up{N: 1}, nil), opts...),
+					b.Node("bad", func(context.Context, st) (up, error) { time.Sleep(1); return up{}, errBoom }),
+					b.Node("h2", deaf(release, up{}, nil), opts...),
+				)
 			})
 			o := play(t.Context(), t, g, superstep.Config{Grace: time.Second}, st{})
 			require.ErrorIs(t, o.err, errBoom)

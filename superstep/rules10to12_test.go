@@ -2,7 +2,6 @@ package superstep_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -46,13 +45,14 @@ func TestRule10_AnErrorReturnedAfterTheEndOfTheContextIsACancellation(t *testing
 			})
 		},
 	}
-	for shape, make := range shapes {
+	for shape, compile := range shapes {
 		for name, fn := range nodes {
 			bubble(t, shape+", "+name, func(t *testing.T) {
+				t.Helper()
 				ctx, cancel := context.WithCancelCause(t.Context())
 				why := fmt.Errorf("user left: %w", statusError(503))
 				time.AfterFunc(time.Second, func() { cancel(why) })
-				o := play(ctx, t, make(fn), superstep.Config{}, st{V: "in"}, superstep.RunID("r"))
+				o := play(ctx, t, compile(fn), superstep.Config{}, st{V: "in"}, superstep.RunID("r"))
 				var ce *superstep.CancelledError
 				require.ErrorAs(t, o.err, &ce)
 				require.ErrorIs(t, o.err, context.Canceled)
@@ -76,6 +76,7 @@ func TestRule10_ASuccessWithinGraceCounts(t *testing.T) {
 	// One task or several: what has finished is kept, and its super-step with it if all of its tasks have.
 	for _, n := range []int{1, 2, 3} {
 		bubble(t, fmt.Sprint(n, " tasks"), func(t *testing.T) {
+			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			g := build(t, func(b *bld) {
 				for i := range n {
@@ -124,6 +125,7 @@ func TestRule10_ARunInsideANodeIsJudgedByItself(t *testing.T) {
 		require.Len(t, only[*task.RunFailed](o.events), 1)
 	})
 	bubble(t, "the outer RunTimeout ends the inner run as a cancellation", func(t *testing.T) {
+		t.Helper()
 		var innerErr error
 		var innerEvents tape
 		inner := runner(t, one(t, waits), superstep.Config{Observers: []func(task.Event){innerEvents.observe}})
@@ -176,9 +178,9 @@ func TestRule10_ARefusedRunIsAlwaysReportedTheSameWay(t *testing.T) {
 func TestRule10_WhoseDeadlineItWasIsToldApart(t *testing.T) {
 	for _, tc := range []struct {
 		name                 string
-		caller, run, attempt time.Duration
+		caller, run, attempt int
 		want                 string
-		after                time.Duration
+		after                int
 		attempts             int
 	}{
 		{"the caller's is first", 1, 5, 9, "caller", 1, 1},
@@ -190,17 +192,18 @@ func TestRule10_WhoseDeadlineItWasIsToldApart(t *testing.T) {
 		{"the caller's, no attempt's", 4, 0, 0, "caller", 4, 1},
 	} {
 		bubble(t, tc.name, func(t *testing.T) {
+			t.Helper()
 			calls := 0
 			fn := func(ctx context.Context, s st) (up, error) { calls++; return waits(ctx, s) }
 			opts := []graph.Option{graph.Retry(policy(2))}
 			if tc.attempt > 0 {
-				opts = append(opts, graph.Timeout(tc.attempt*time.Second))
+				opts = append(opts, graph.Timeout(seconds(tc.attempt)))
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), tc.caller*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), seconds(tc.caller))
 			defer cancel()
 			begin := time.Now()
-			o := play(ctx, t, one(t, fn, opts...), superstep.Config{RunTimeout: tc.run * time.Second}, st{})
-			require.Equal(t, tc.after*time.Second, time.Since(begin))
+			o := play(ctx, t, one(t, fn, opts...), superstep.Config{RunTimeout: seconds(tc.run)}, st{})
+			require.Equal(t, seconds(tc.after), time.Since(begin))
 			require.ErrorIs(t, o.err, context.DeadlineExceeded)
 			require.Equal(t, tc.attempts, calls)
 			switch tc.want {
@@ -210,7 +213,7 @@ func TestRule10_WhoseDeadlineItWasIsToldApart(t *testing.T) {
 			case "run":
 				var te *superstep.RunTimeoutError
 				require.ErrorAs(t, o.err, &te)
-				require.Equal(t, tc.run*time.Second, te.After)
+				require.Equal(t, seconds(tc.run), te.After)
 				require.Len(t, only[*task.RunFailed](o.events), 1)
 				require.Equal(t, classifier.Timeout, classifier.Default().Classify(o.err).Class)
 				require.True(t, te.Timeout())
@@ -223,6 +226,8 @@ func TestRule10_WhoseDeadlineItWasIsToldApart(t *testing.T) {
 	}
 }
 
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
 func TestRule10_TheContextsValuesReachTheNodesAndCancelDuringABackoffIsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
@@ -232,7 +237,13 @@ func TestRule10_TheContextsValuesReachTheNodesAndCancelDuringABackoffIsAtOnce(t 
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "v"))
 		time.AfterFunc(time.Minute, cancel)
 		begin := time.Now()
-		o := play(ctx, t, one(t, func(ctx context.Context, _ st) (up, error) { got = ctx.Value(key{}); return up{}, statusError(503) }, graph.Retry(p)), superstep.Config{}, st{})
+		o := play(
+			ctx,
+			t,
+			one(t, func(ctx context.Context, _ st) (up, error) { got = ctx.Value(key{}); return up{}, statusError(503) }, graph.Retry(p)),
+			superstep.Config{},
+			st{},
+		)
 		require.Equal(t, "v", got)
 		require.Equal(t, time.Minute, time.Since(begin))
 		require.ErrorAs(t, o.err, new(*superstep.CancelledError))
@@ -250,6 +261,7 @@ func TestRule10_ATaskThatWaitsForAPlaceEndsWithTheRun(t *testing.T) {
 	} {
 		for _, how := range []string{"cancelled", "a sibling failed"} {
 			bubble(t, name+", "+how, func(t *testing.T) {
+				t.Helper()
 				var calls peak
 				child := one(t, func(ctx context.Context, s st) (up, error) {
 					calls.enter()
@@ -289,13 +301,17 @@ func TestRule10_NoNodeStartsOnceTheRunHasEndedAndGraceIsOver(t *testing.T) {
 	for _, place := range []string{"node", "node with a timeout", "Catch handler"} {
 		for _, siblings := range []int{0, 2} {
 			bubble(t, fmt.Sprint(place, ", siblings: ", siblings), func(t *testing.T) {
+				t.Helper()
 				handler := place == "Catch handler"
 				var opts []graph.Option
 				if place == "node with a timeout" {
 					opts = append(opts, graph.Timeout(time.Hour))
 				}
 				called := false
-				call := func(context.Context, st) (up, error) { called = true; return up{}, nil }
+				call := func(context.Context, st) (up, error) { //nolint:unparam // it is a node
+					called = true
+					return up{}, nil
+				}
 				g := build(t, func(b *bld) {
 					fn := call
 					if handler {
@@ -333,7 +349,7 @@ func TestRule11_ASnapshotIsSafeToAppendTo(t *testing.T) {
 		Deep deep
 		Arr  [2][]int
 	}
-	grow := func(_ context.Context, s state) (state, error) { // appends to all that it was given, in place
+	grow := func(_ context.Context, s state) (state, error) { //nolint:unparam // it is a node, and appends to all that it was given, in place
 		for i := range 100 {
 			s.Log = append(s.Log, fmt.Sprint("private", i))
 			s.Deep.Inner.List = append(s.Deep.Inner.List, -1)
@@ -355,7 +371,7 @@ func TestRule11_ASnapshotIsSafeToAppendTo(t *testing.T) {
 			if s, _ := grow(t.Context(), s); s.Log[0] != "x" {
 				return graph.To()
 			}
-			grow(t.Context(), s) //nolint:errcheck // routers may append as well
+			grow(t.Context(), s)
 			if len(s.Log) < 160 {
 				return graph.To(nodes[i])
 			}
@@ -404,7 +420,7 @@ func TestRule12_LeavingAStreamAtEveryEventEndsTheRunAndWaitsForItsTasks(t *testi
 			r := runner(t, g, superstep.Config{Observers: []func(task.Event){p.observe}})
 			var wg sync.WaitGroup
 			wg.Go(func() {
-				defer func() { _ = recover() }() //nolint:forbidigo // it is the consumer that panics here
+				defer func() { _ = recover() }()
 				n := 0
 				for range r.Stream(t.Context(), st{}) {
 					if n == at {
@@ -486,5 +502,5 @@ func TestRule12_NoGoroutineOutlivesARun(t *testing.T) {
 		require.ErrorIs(t, o.err, errBoom)
 		require.LessOrEqual(t, runtime.NumGoroutine(), before+1) // goroutines that have signalled their end may still be seen
 	}
-	require.False(t, errors.Is(errBoom, context.Canceled))
+	require.NotErrorIs(t, errBoom, context.Canceled)
 }

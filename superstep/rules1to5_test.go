@@ -138,9 +138,9 @@ func TestRule02_AnUndeclaredTargetIsATypedErrorWithSourceAndTarget(t *testing.T)
 		{"End", &end, "End", false},
 		{"the zero node", &zero, "zero Node", true},
 	} {
-		for kind, make := range map[string]func(*graph.Node) *graph.Graph[st, up]{"router": router, "goto": gotoer} {
+		for kind, compile := range map[string]func(*graph.Node) *graph.Graph[st, up]{"router": router, "goto": gotoer} {
 			t.Run(kind+" names "+tc.name, func(t *testing.T) {
-				o := play(t.Context(), t, make(tc.target), superstep.Config{}, st{V: "in"})
+				o := play(t.Context(), t, compile(tc.target), superstep.Config{}, st{V: "in"})
 				var re *superstep.RouteError
 				require.ErrorAs(t, o.err, &re)
 				require.Equal(t, superstep.RouteError{SuperStep: 1, Source: "a", Target: tc.want, Foreign: tc.foreign}, *re)
@@ -203,7 +203,19 @@ func TestRule04_ANodeActivatedByManyWaysRunsOnceAFanOutOncePerItem(t *testing.T)
 
 func TestRule04_GotoAndRoutersAddToStaticEdges(t *testing.T) {
 	g := build(t, func(b *bld) {
-		s, r, q, n := b.Node("static", say("static")), b.Node("routed", say("routed")), b.Node("routed2", say("routed2")), b.Node("named", say("named"))
+		s, r, q, n := b.Node(
+			"static",
+			say("static"),
+		), b.Node(
+			"routed",
+			say("routed"),
+		), b.Node(
+			"routed2",
+			say("routed2"),
+		), b.Node(
+			"named",
+			say("named"),
+		)
 		a := b.Goto("a", func(context.Context, st) (up, graph.Next, error) { return up{}, graph.To(n), nil })
 		b.Start(a)
 		b.Targets(a, n)
@@ -308,7 +320,12 @@ func TestRule04_ANodesOwnMaxConcurrencyHoldsInTheWholeRun(t *testing.T) {
 			o := play(t.Context(), t, g, superstep.Config{}, st{})
 			require.NoError(t, o.err)
 			require.Equal(t, 6, o.State.N)
-			require.LessOrEqual(t, p.most.Load(), int64(2), `graph.MaxConcurrency: "bounds how many tasks of the node run at once in one run"`)
+			require.LessOrEqual(
+				t,
+				p.most.Load(),
+				int64(2),
+				`graph.MaxConcurrency: "bounds how many tasks of the node run at once in one run"`,
+			)
 		})
 	})
 	t.Run("of a SubTask bounds its instances", func(t *testing.T) {
@@ -322,7 +339,14 @@ func TestRule04_ANodesOwnMaxConcurrencyHoldsInTheWholeRun(t *testing.T) {
 			})
 			g := build(t, func(b *bld) {
 				s := b.Node("s", say())
-				sub := graph.SubTask(b, "sub", child, func(st, int) st { return st{} }, func(s st) up { return up{N: s.N} }, graph.MaxConcurrency(2))
+				sub := graph.SubTask(
+					b,
+					"sub",
+					child,
+					func(st, int) st { return st{} },
+					func(s st) up { return up{N: s.N} },
+					graph.MaxConcurrency(2),
+				)
 				b.Start(s)
 				b.Route(s, each(sub, 1, 2, 3, 4, 5, 6), sub)
 			})
@@ -372,7 +396,13 @@ func TestRule05_TheDefaultIsAHundredAndActiveNodesAreNamedOnce(t *testing.T) {
 func TestRule05_ASubCountsAsOneAndHasItsOwnLimit(t *testing.T) {
 	sub := func(limit ...graph.Option) *graph.Graph[counter, counterUpdate] {
 		b := graph.New("outer", graph.Fields[counter, counterUpdate]())
-		n := graph.Sub(b, "inner", loop(t, 5), func(counter) counter { return counter{} }, func(c counter) counterUpdate { return counterUpdate{N: c.N} }, limit...)
+		n := graph.Sub(
+			b,
+			"inner",
+			loop(t, 5),
+			func(counter) counter { return counter{} },
+			func(c counter) counterUpdate { return counterUpdate{N: c.N} },
+			limit...)
 		b.Start(n)
 		g, err := b.Compile()
 		require.NoError(t, err)

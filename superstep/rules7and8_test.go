@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"runtime"
@@ -45,7 +44,13 @@ func flaky(until int, err error, u up) nodeFn {
 
 func TestRule07_WhatAFailedAttemptReturnedIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := play(t.Context(), t, one(t, flaky(3, statusError(503), up{Log: []string{"kept"}}), graph.Retry(policy(3))), superstep.Config{}, st{})
+		o := play(
+			t.Context(),
+			t,
+			one(t, flaky(3, statusError(503), up{Log: []string{"kept"}}), graph.Retry(policy(3))),
+			superstep.Config{},
+			st{},
+		)
 		require.NoError(t, o.err)
 		require.Equal(t, st{Log: []string{"kept"}}, o.State)
 		require.Equal(t, task.Usage{Calls: 3, PromptTokens: 30}, o.Usage, "what it used was paid for")
@@ -55,6 +60,7 @@ func TestRule07_WhatAFailedAttemptReturnedIsDropped(t *testing.T) {
 func TestRule07_WhereAFailedGotoWantedToGoIsDropped(t *testing.T) {
 	for name, opts := range map[string][]graph.Option{"": nil, "with a timeout": {graph.Timeout(time.Second)}} {
 		bubble(t, "retried "+name, func(t *testing.T) {
+			t.Helper()
 			g := build(t, func(b *bld) {
 				x, y := b.Node("x", say("x")), b.Node("y", say("y"))
 				a := b.Goto("a", func(ctx context.Context, _ st) (up, graph.Next, error) {
@@ -71,6 +77,7 @@ func TestRule07_WhereAFailedGotoWantedToGoIsDropped(t *testing.T) {
 			require.Equal(t, []string{"kept", "y"}, o.State.Log)
 		})
 		bubble(t, "caught "+name, func(t *testing.T) {
+			t.Helper()
 			g := build(t, func(b *bld) {
 				x, y := b.Node("x", say("x")), b.Node("y", say("y"))
 				a := b.Goto("a", func(context.Context, st) (up, graph.Next, error) {
@@ -148,7 +155,7 @@ func TestRule07_WhatIsEmittedAfterAnAttemptReturnedIsDropped(t *testing.T) {
 				var first context.Context
 				g := one(t, func(ctx context.Context, _ st) (up, error) {
 					if task.Info(ctx).Attempt == 1 {
-						first = ctx
+						first = ctx //nolint:fatcontext // the test keeps it on purpose
 						return up{}, statusError(503)
 					}
 					task.Emit(first, "too late")
@@ -203,7 +210,7 @@ func TestRule07_GoroutinesOfANodeMayEmitConcurrentlyAndPastItsReturn(t *testing.
 }
 
 // quiet is a logger for tests that make warnings.
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestRule08_APanicOfANodeIsAPanicErrorWithWhoseValueAndStack(t *testing.T) {
 	type custom struct{ X int }
@@ -264,7 +271,9 @@ func everyCall(tb testing.TB, hostile func()) map[string]*graph.Graph[st, up] {
 	return map[string]*graph.Graph[st, up]{
 		"router": build(tb, func(b *bld) { router(b, say()) }),
 		"router in a subgraph": build(tb, func(b *bld) {
-			b.Start(graph.Sub(b, "a", build(tb, func(b *bld) { router(b, say()) }), func(s st) st { return s }, func(st) up { return up{} }))
+			b.Start(
+				graph.Sub(b, "a", build(tb, func(b *bld) { router(b, say()) }), func(s st) st { return s }, func(st) up { return up{} }),
+			)
 		}),
 		"router in one of several subgraphs": build(tb, func(b *bld) {
 			b.Start(b.Node("other", waits),
@@ -332,7 +341,10 @@ func TestRule08_ACallThatEndsItsGoroutineIsLikeAPanic(t *testing.T) {
 	}
 	for name, opts := range map[string][]graph.Option{"inline": nil, "with a timeout": {graph.Timeout(time.Minute)}} {
 		t.Run("node "+name, func(t *testing.T) {
-			g := one(t, func(context.Context, st) (up, error) { runtime.Goexit(); return up{}, nil }, append(opts, graph.Retry(retrypolicy.Standard()))...)
+			g := one(
+				t,
+				func(context.Context, st) (up, error) { runtime.Goexit(); return up{}, nil },
+				append(opts, graph.Retry(retrypolicy.Standard()))...)
 			o := play(t.Context(), t, g, superstep.Config{}, st{})
 			require.Equal(t, task.ErrGoexit, panicOf(t, o.err).Value)
 			require.Equal(t, `node "a"`, panicOf(t, o.err).Whose)
@@ -345,7 +357,12 @@ func TestRule08_ACallThatEndsItsGoroutineIsLikeAPanic(t *testing.T) {
 				b.Catch(n, func(_ context.Context, _ st, err error) (up, error) { return up{V: "caught"}, nil })
 			})
 			o := play(t.Context(), t, g, superstep.Config{}, st{})
-			require.Equal(t, task.ErrGoexit, panicOf(t, o.err).Value, "nobody catches it, with or without a timeout: the goroutine may be gone")
+			require.Equal(
+				t,
+				task.ErrGoexit,
+				panicOf(t, o.err).Value,
+				"nobody catches it, with or without a timeout: the goroutine may be gone",
+			)
 			require.Empty(t, o.State.V)
 		})
 	}
@@ -353,7 +370,11 @@ func TestRule08_ACallThatEndsItsGoroutineIsLikeAPanic(t *testing.T) {
 
 func TestRule08_AnObserversPanicFailsTheRunAtEveryEvent(t *testing.T) {
 	g := build(t, func(b *bld) {
-		a := b.Node("a", flaky(2, classifier.Transient(errBoom), up{Log: []string{"a"}}), graph.Retry(retrypolicy.WorkflowNodeRetryPolicy{MaxAttempts: 2}))
+		a := b.Node(
+			"a",
+			flaky(2, classifier.Transient(errBoom), up{Log: []string{"a"}}),
+			graph.Retry(retrypolicy.WorkflowNodeRetryPolicy{MaxAttempts: 2}),
+		)
 		c := b.Node("c", say("c"))
 		d := b.Node("d", say("d"))
 		b.Start(a)

@@ -47,8 +47,11 @@ func TestScale_AFanOutOf100000TasksStaysWithinMaxConcurrencyAnd1KBATask(t *testi
 				}
 			}
 			require.LessOrEqual(t, p.most.Load(), int64(8))
-			perTask := int64(most-before) / n                                         //nolint:gosec // far below the limits
-			t.Logf("%d B of live heap a task at its peak, updates included", perTask) // an update is a slice of one int, 8 B, and its header, 48 B
+			perTask := int64(most-before) / n
+			t.Logf(
+				"%d B of live heap a task at its peak, updates included",
+				perTask,
+			) // an update is a slice of one int, 8 B, and its header, 48 B
 			require.Less(t, perTask, int64(1024))
 		})
 	}
@@ -103,7 +106,7 @@ func TestScale_ALongRunKeepsNothingOfOldSuperSteps(t *testing.T) {
 	_, err = runner(t, g, superstep.Config{MaxSuperSteps: 70}).Run(t.Context(), state{})
 	require.ErrorAs(t, err, new(*superstep.MaxSuperStepsError))
 	require.NotZero(t, live)
-	require.Less(t, int64(live)-int64(before), int64(8<<20), "updates and items of 66 super-steps must not pile up") //nolint:gosec // far below the limits
+	require.Less(t, int64(live)-int64(before), int64(8<<20), "updates and items of 66 super-steps must not pile up")
 }
 
 func TestScale_ManySubgraphsAndDeepNesting(t *testing.T) {

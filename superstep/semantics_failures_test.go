@@ -26,7 +26,11 @@ func TestSemantics_ACatchHandlerRunsAfterTheAttemptsSeesTheTypedErrorAndItsUpdat
 		var info task.Task
 		calls := 0
 		g := build(t, func(b *bld) {
-			a := b.Node("a", func(context.Context, st) (up, error) { calls++; return up{Log: []string{"lost"}}, hinted{time.Second} }, graph.Retry(policy(3)))
+			a := b.Node(
+				"a",
+				func(context.Context, st) (up, error) { calls++; return up{Log: []string{"lost"}}, hinted{time.Second} },
+				graph.Retry(policy(3)),
+			)
 			next := b.Node("next", say("next"))
 			b.Start(a)
 			b.Edge(a, next)
@@ -102,7 +106,10 @@ func TestSemantics_CatchTaskIsGivenTheItemAndOtherTasksGoOn(t *testing.T) {
 
 func TestSemantics_TheEndOfTheRunIsNothingToCatch(t *testing.T) {
 	caught := false
-	handler := func(context.Context, st, error) (up, error) { caught = true; return up{}, nil }
+	handler := func(context.Context, st, error) (up, error) { //nolint:unparam // it is a handler
+		caught = true
+		return up{}, nil
+	}
 	synctest.Test(t, func(t *testing.T) {
 		g := build(t, func(b *bld) {
 			a := b.Node("a", waits)
@@ -190,6 +197,7 @@ func TestSeed_PermanentStatusesAreNeverRetriedAndPassingFailuresAre(t *testing.T
 		{classifier.Transient(errBoom), superstep.Config{}, 3},
 	} {
 		bubble(t, fmt.Sprintf("%T %v", tc.err, tc.err), func(t *testing.T) {
+			t.Helper()
 			for _, own := range []bool{true, false} { // the node's policy, or the run's default
 				calls := 0
 				fn := func(context.Context, st) (up, error) { calls++; return up{}, tc.err }
@@ -220,8 +228,13 @@ func (openBreaker) RunErrorClass() classifier.RunErrorClass { return classifier.
 func TestSemantics_ANodesOwnPolicySwitchesTheDefaultOff(t *testing.T) {
 	calls := 0
 	p := policyNow(5)
-	o := play(t.Context(), t, one(t, func(context.Context, st) (up, error) { calls++; return up{}, statusError(503) }, graph.Retry(retrypolicy.New())),
-		superstep.Config{Retry: &p, Logger: quiet()}, st{})
+	o := play(
+		t.Context(),
+		t,
+		one(t, func(context.Context, st) (up, error) { calls++; return up{}, statusError(503) }, graph.Retry(retrypolicy.New())),
+		superstep.Config{Retry: &p, Logger: quiet()},
+		st{},
+	)
 	require.Error(t, o.err)
 	require.Equal(t, 1, calls)
 }
@@ -282,6 +295,7 @@ func TestSemantics_StopDrains(t *testing.T) {
 		t.Cleanup(func() { <-done })
 	}
 	bubble(t, "no new super-step starts, the present one finishes", func(t *testing.T) {
+		t.Helper()
 		p := &tape{}
 		r := runner(t, chain(2*time.Second, time.Second), superstep.Config{Observers: []func(task.Event){p.observe}})
 		stopAfter(t, r, time.Second)
@@ -296,6 +310,7 @@ func TestSemantics_StopDrains(t *testing.T) {
 		require.Len(t, only[*task.RunCancelled](p.all()), 1)
 	})
 	bubble(t, "a run in its last super-step simply completes", func(t *testing.T) {
+		t.Helper()
 		r := runner(t, chain(time.Second, 2*time.Second), superstep.Config{})
 		stopAfter(t, r, 2*time.Second)
 		res, err := r.Run(t.Context(), st{})
@@ -303,6 +318,7 @@ func TestSemantics_StopDrains(t *testing.T) {
 		require.Equal(t, []string{"x", "y"}, res.State.Log)
 	})
 	bubble(t, "what does not finish within Grace is cancelled", func(t *testing.T) {
+		t.Helper()
 		r := runner(t, chain(time.Hour, time.Second), superstep.Config{Grace: 3 * time.Second})
 		stopAfter(t, r, time.Second)
 		begin := time.Now()
@@ -311,8 +327,17 @@ func TestSemantics_StopDrains(t *testing.T) {
 		require.Equal(t, 4*time.Second, time.Since(begin))
 	})
 	bubble(t, "a subgraph is part of its super-step", func(t *testing.T) {
+		t.Helper()
 		g := build(t, func(b *bld) {
-			b.Start(graph.Sub(b, "sub", chain(2*time.Second, time.Second), func(s st) st { return s }, func(s st) up { return up{Log: s.Log} }))
+			b.Start(
+				graph.Sub(
+					b,
+					"sub",
+					chain(2*time.Second, time.Second),
+					func(s st) st { return s },
+					func(s st) up { return up{Log: s.Log} },
+				),
+			)
 		})
 		r := runner(t, g, superstep.Config{})
 		stopAfter(t, r, time.Second)
@@ -321,6 +346,7 @@ func TestSemantics_StopDrains(t *testing.T) {
 		require.Equal(t, []string{"x", "y"}, res.State.Log)
 	})
 	bubble(t, "the caller's context still ends a run that is being drained", func(t *testing.T) {
+		t.Helper()
 		r := runner(t, chain(time.Hour, time.Second), superstep.Config{Grace: time.Hour})
 		stopAfter(t, r, time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -342,6 +368,7 @@ func TestSemantics_StopDrains(t *testing.T) {
 		require.Empty(t, only[*task.TaskStarted](evs))
 	})
 	bubble(t, "with a context that ends first", func(t *testing.T) {
+		t.Helper()
 		release, open := gate(t)
 		r := runner(t, one(t, deaf(release, up{}, nil)), superstep.Config{Grace: time.Hour})
 		done := make(chan error, 1)

@@ -231,7 +231,7 @@ func TestSemantics_RunnersMayBeMadeConcurrentlyFromOneGraph(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			_, err := superstep.NewRunner(g, superstep.Config{Retry: &now, Logger: quiet()})
-			require.NoError(t, err) //nolint:testifylint // it does not fail
+			require.NoError(t, err)
 		})
 	}
 	wg.Wait()
@@ -278,7 +278,11 @@ func TestSemantics_CheckMutationFindsAndNamesANodeThatMutatesItsSnapshot(t *test
 			t.Run(tc.name+", "+kind, func(t *testing.T) {
 				b := graph.New("test", graph.Reduce(func(s state, _ int) state { return s }))
 				ok := func(context.Context, state) (int, error) { return 0, nil }
-				b.Start(b.Node("x", ok), b.Node("culprit", func(_ context.Context, s state) (int, error) { tc.mutate(s); return 0, nil }, opts...), b.Node("y", ok))
+				b.Start(
+					b.Node("x", ok),
+					b.Node("culprit", func(_ context.Context, s state) (int, error) { tc.mutate(s); return 0, nil }, opts...),
+					b.Node("y", ok),
+				)
 				g, err := b.Compile()
 				require.NoError(t, err)
 				_, err = runner(t, g, superstep.Config{CheckMutation: true, Logger: quiet()}).Run(t.Context(), fresh())
@@ -372,7 +376,12 @@ func TestSemantics_ARetriedNodeGivesTheSameSuperStepsAndState(t *testing.T) {
 		graphOf := func(until int) *graph.Graph[st, up] {
 			return build(t, func(b *bld) {
 				a := b.Node("a", flaky(until, statusError(503), up{Log: []string{"a"}, N: 1}), graph.Retry(policy(3)))
-				c := b.Node("c", flaky(until, hinted{time.Second}, up{Log: []string{"c"}}), graph.Retry(policy(3)), graph.Timeout(time.Minute))
+				c := b.Node(
+					"c",
+					flaky(until, hinted{time.Second}, up{Log: []string{"c"}}),
+					graph.Retry(policy(3)),
+					graph.Timeout(time.Minute),
+				)
 				d := b.Node("d", say("d"))
 				b.Start(a, c)
 				b.Join([]graph.Ref{a, c}, d)
@@ -403,7 +412,13 @@ func TestSemantics_CheckMutationLeavesStatesOfAllKindsAlone(t *testing.T) {
 		Ring  *state
 	}
 	n := 7
-	s := state{Ptr: &n, Any: []any{1, "x", nil}, Float: map[float64]func(){1.5: func() {}}, Ch: make(chan int), Deep: []map[string][]*int{{"k": {&n, nil}}}}
+	s := state{
+		Ptr:   &n,
+		Any:   []any{1, "x", nil},
+		Float: map[float64]func(){1.5: func() {}},
+		Ch:    make(chan int),
+		Deep:  []map[string][]*int{{"k": {&n, nil}}},
+	}
 	s.Ring = &s
 	for name, mutate := range map[string]func(state){
 		"":                         func(state) {},
@@ -411,7 +426,7 @@ func TestSemantics_CheckMutationLeavesStatesOfAllKindsAlone(t *testing.T) {
 		"a pointer removed":        func(s state) { s.Deep[0]["k"][0] = nil },
 		"a slice cut":              func(s state) { s.Deep[0]["k"] = nil },
 		"a slice grown":            func(s state) { s.Deep[0]["k"] = append(s.Deep[0]["k"], nil) },
-		"an element of an any":     func(s state) { s.Any.([]any)[2] = 3 }, //nolint:forcetypeassert // it is one
+		"an element of an any":     func(s state) { s.Any.([]any)[2] = 3 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := s

@@ -31,7 +31,13 @@ func TestSemantics_AChildStartsFromInEachTimeAndNothingElseCrossesTheBorder(t *t
 	child, err := cb.Compile()
 	require.NoError(t, err)
 	g := build(t, func(b *bld) {
-		sub := graph.Sub(b, "sub", child, func(s st) inner { return inner{Seed: s.N + 1} }, func(s inner) up { return up{N: s.Count, Log: []string{fmt.Sprint(s)}} })
+		sub := graph.Sub(
+			b,
+			"sub",
+			child,
+			func(s st) inner { return inner{Seed: s.N + 1} },
+			func(s inner) up { return up{N: s.Count, Log: []string{fmt.Sprint(s)}} },
+		)
 		b.Start(sub)
 		b.Route(sub, func(s st) graph.Next {
 			if s.N < 15 {
@@ -70,9 +76,13 @@ func TestSemantics_ParallelInstancesAreIndependentAndEventsCarryThePath(t *testi
 	require.Equal(t, []string{"a", "a!", "b", "b!", "c", "c!"}, o.State.Log)
 	paths := map[string]string{}
 	for _, ev := range only[*task.Custom](o.events) {
-		paths[ev.Node] = ev.Value.(string) //nolint:forcetypeassert // the node emits strings
+		paths[ev.Node] = ev.Value.(string)
 	}
-	require.Equal(t, map[string]string{"research/search[0]/fetch": "a", "research/search[1]/fetch": "b", "research/search[2]/fetch": "c"}, paths)
+	require.Equal(
+		t,
+		map[string]string{"research/search[0]/fetch": "a", "research/search[1]/fetch": "b", "research/search[2]/fetch": "c"},
+		paths,
+	)
 }
 
 func TestSemantics_AChildsEventsArriveWhileItRunsAndItsFailureNamesTheInnerNode(t *testing.T) {
@@ -173,7 +183,7 @@ func TestSemantics_TheOrderOfEventsIsTheSameForObserversAndStream(t *testing.T) 
 		r := runner(t, busy(t), superstep.Config{Observers: []func(task.Event){one.observe, two.observe}, Logger: quiet()})
 		evs, err := collect(t, r.Stream(t.Context(), st{}))
 		require.NoError(t, err)
-		require.Equal(t, len(evs), len(one.events))
+		require.Len(t, one.events, len(evs))
 		for i := range evs {
 			require.Same(t, evs[i].Head(), one.events[i].Head())
 			require.Same(t, evs[i].Head(), two.events[i].Head())
@@ -250,7 +260,9 @@ func TestSemantics_ASlowConsumerOfConcurrentTasksInSimulatedTime(t *testing.T) {
 				}
 				return up{}, nil
 			}
-			g := build(t, func(b *bld) { b.Start(b.Node("a", emit), b.Node("b", emit), b.Node("c", emit)) })
+			g := build(t, func(b *bld) { //nolint:testifylint // the bubble has a test of its own
+				b.Start(b.Node("a", emit), b.Node("b", emit), b.Node("c", emit))
+			})
 			for range runner(t, g, superstep.Config{}).Stream(t.Context(), st{}) {
 				time.Sleep(time.Second)
 			}
@@ -266,6 +278,7 @@ func TestSemantics_ASlowConsumerOfConcurrentTasksInSimulatedTime(t *testing.T) {
 func TestSemantics_AConsumerThatStallsAndThenCancelsGetsControlBackWithinASecond(t *testing.T) {
 	for _, how := range []string{"goes on", "leaves"} {
 		bubble(t, how, func(t *testing.T) {
+			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			g := one(t, func(ctx context.Context, _ st) (up, error) {
@@ -383,5 +396,9 @@ func TestSemantics_EveryEventOfATaskSaysWhetherItIsFannedOutSoThatIndex0MeansThe
 		require.Equal(t, ev.Head().Node == "fan", ev.Head().FannedOut)
 		tasks[ev.Head().Task()] = true
 	}
-	require.Equal(t, map[string]bool{"": true, "s": true, "fan[0]": true, "fan[1]": true, "fan[2]": true, "sub": true, "sub/a": true, "j": true}, tasks)
+	require.Equal(
+		t,
+		map[string]bool{"": true, "s": true, "fan[0]": true, "fan[1]": true, "fan[2]": true, "sub": true, "sub/a": true, "j": true},
+		tasks,
+	)
 }
