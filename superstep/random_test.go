@@ -551,7 +551,8 @@ func same(t *testing.T, seed uint64, who string, want, got verdict, err error) {
 		i++
 	}
 	t.Errorf(
-		"seed %d, %s: error %v; the logs differ from entry %d\nwant %v\ngot  %v\nwant %d super-steps, %v, over the limit: %v\ngot  %d super-steps, %v, over the limit: %v",
+		"seed %d, %s: error %v; the logs differ from entry %d\nwant %v\ngot  %v\n"+
+			"want %d super-steps, %v, over the limit: %v\ngot  %d super-steps, %v, over the limit: %v",
 		seed,
 		who,
 		err,

@@ -148,7 +148,7 @@ func TestRule06_CancelCausesAreOfOurOwnTypeAndDoNotUnwrapToTheFailure(t *testing
 		_, found := classifier.HTTPStatus(cause)
 		require.False(t, found)
 		require.NotContains(t, cause.Error(), "503")
-		require.NotEqual(t, classifier.Default().Classify(cause).Class, classifier.ProviderError)
+		require.NotEqual(t, classifier.ProviderError, classifier.Default().Classify(cause).Class)
 	}
 	var cause error
 	keep := func(ctx context.Context, _ st) (up, error) { //nolint:unparam // it is a node

@@ -222,7 +222,7 @@ func TestRule09_AHostileSiblingOfAFailedTaskIsAbandonedAndTheFirstFailureReturne
 			g := build(t, func(b *bld) {
 				b.Start(
 					b.Node("h", deaf(release, up{N: 1}, nil), opts...),
-					b.Node("bad", func(context.Context, st) (up, error) { time.Sleep(1); return up{}, errBoom }),
+					b.Node("bad", func(context.Context, st) (up, error) { time.Sleep(time.Second); return up{}, errBoom }),
 					b.Node("h2", deaf(release, up{}, nil), opts...),
 				)
 			})

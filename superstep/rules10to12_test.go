@@ -99,7 +99,9 @@ func TestRule10_ASuccessWithinGraceCounts(t *testing.T) {
 }
 
 func TestRule10_CanceledReturnedWhileNobodyCancelledIsAFailureLikeAnyOther(t *testing.T) {
-	for _, err := range []error{context.Canceled, context.DeadlineExceeded, fmt.Errorf("x: %w", context.Canceled), &superstep.CancelledError{RunID: "other"}} {
+	for _, err := range []error{
+		context.Canceled, context.DeadlineExceeded, fmt.Errorf("x: %w", context.Canceled), &superstep.CancelledError{RunID: "other"},
+	} {
 		t.Run(fmt.Sprintf("%T %v", err, err), func(t *testing.T) {
 			g := build(t, func(b *bld) { b.Start(b.Node("a", fails(err)), b.Node("b", waits)) })
 			o := play(t.Context(), t, g, superstep.Config{}, st{})
@@ -349,7 +351,7 @@ func TestRule11_ASnapshotIsSafeToAppendTo(t *testing.T) {
 		Deep deep
 		Arr  [2][]int
 	}
-	grow := func(_ context.Context, s state) (state, error) { //nolint:unparam // it is a node, and appends to all that it was given, in place
+	grow := func(_ context.Context, s state) (state, error) { //nolint:unparam // it is a node; it appends to all it was given
 		for i := range 100 {
 			s.Log = append(s.Log, fmt.Sprint("private", i))
 			s.Deep.Inner.List = append(s.Deep.Inner.List, -1)

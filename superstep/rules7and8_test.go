@@ -325,6 +325,7 @@ func TestRule08_ACallThatEndsItsGoroutineIsLikeAPanic(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
+				//nolint:testifylint // the test waits for it, and fails if it does not return
 				o = play(context.Background(), t, g, superstep.Config{Logger: quiet()}, st{V: "in"})
 			}()
 			select {
@@ -424,7 +425,8 @@ type nilMethod struct{ text string }
 func (e *nilMethod) Error() string { return e.text }
 
 func TestRule08_AnErrorWhoseTextPanicsDoesNotTakeTheProcessDown(t *testing.T) {
-	for name, opts := range map[string][]graph.Option{"inline": nil, "with retries": {graph.Retry(retrypolicy.WorkflowNodeRetryPolicy{MaxAttempts: 2, Retryable: retrypolicy.AnyError})}} {
+	twice := retrypolicy.WorkflowNodeRetryPolicy{MaxAttempts: 2, Retryable: retrypolicy.AnyError}
+	for name, opts := range map[string][]graph.Option{"inline": nil, "with retries": {graph.Retry(twice)}} {
 		t.Run(name, func(t *testing.T) {
 			var bad *nilMethod
 			o := play(t.Context(), t, one(t, fails(bad), opts...), superstep.Config{Logger: quiet()}, st{})

@@ -263,7 +263,8 @@ func TestSemantics_ASlowConsumerOfConcurrentTasksInSimulatedTime(t *testing.T) {
 			g := build(t, func(b *bld) { //nolint:testifylint // the bubble has a test of its own
 				b.Start(b.Node("a", emit), b.Node("b", emit), b.Node("c", emit))
 			})
-			for range runner(t, g, superstep.Config{}).Stream(t.Context(), st{}) {
+			r := runner(t, g, superstep.Config{}) //nolint:testifylint // the bubble has a test of its own
+			for range r.Stream(t.Context(), st{}) {
 				time.Sleep(time.Second)
 			}
 		})
@@ -356,7 +357,8 @@ func TestSemantics_EveryKindOfEventIsJSONWithStableNames(t *testing.T) {
 			b.Join([]graph.Ref{x, y}, x)
 		}), superstep.Config{}, st{}).events)
 		for _, kind := range []task.Kind{
-			task.KindRunStarted, task.KindSuperStepStarted, task.KindTaskStarted, task.KindAttemptStarted, task.KindTokenDelta, task.KindCustom,
+			task.KindRunStarted, task.KindSuperStepStarted, task.KindTaskStarted, task.KindAttemptStarted, task.KindTokenDelta,
+			task.KindCustom,
 			task.KindAttemptFailed, task.KindAttemptDiscarded, task.KindTaskCompleted, task.KindTaskAbandoned, task.KindTaskFailed,
 			task.KindSuperStepCompleted, task.KindJoinUnfired, task.KindRunCompleted, task.KindRunFailed, task.KindRunCancelled,
 		} {

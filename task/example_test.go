@@ -10,10 +10,12 @@ import (
 )
 
 func ExampleInfo() {
-	b := graph.New("billing", graph.Fields[struct{ Paid string }, struct{ Paid string }]())
-	b.Start(b.Node("charge", func(ctx context.Context, _ struct{ Paid string }) (struct{ Paid string }, error) {
+	type order struct{ Paid string }
+	b := graph.New("billing", graph.Replace[order]())
+	b.Start(b.Node("charge", func(ctx context.Context, _ order) (order, error) {
 		info := task.Info(ctx)
-		return struct{ Paid string }{fmt.Sprintf("%s %s, attempt %d, key %d characters", info.RunID, info.Node, info.Attempt, len(info.IdempotencyKey()))}, nil
+		key := info.IdempotencyKey() // hand it to the provider: the same in every attempt
+		return order{fmt.Sprintf("%s %s, attempt %d, key of %d characters", info.RunID, info.Node, info.Attempt, len(key))}, nil
 	}))
 	g, err := b.Compile()
 	if err != nil {
@@ -23,9 +25,9 @@ func ExampleInfo() {
 	if err != nil {
 		panic(err)
 	}
-	res, err := r.Run(context.Background(), struct{ Paid string }{}, superstep.RunID("order-7"))
+	res, err := r.Run(context.Background(), order{}, superstep.RunID("order-7"))
 	fmt.Println(res.State.Paid, err)
-	// Output: order-7 charge, attempt 1, key 32 characters <nil>
+	// Output: order-7 charge, attempt 1, key of 32 characters <nil>
 }
 
 func ExampleEmit() {

@@ -161,8 +161,9 @@ func TestEveryEventHasItsKindAndIsJSON(t *testing.T) {
 	for kind, ev := range map[task.Kind]task.Event{
 		"run_started": new(task.RunStarted), "super_step_started": new(task.SuperStepStarted), "task_started": new(task.TaskStarted),
 		"attempt_started": new(task.AttemptStarted), "token_delta": new(task.TokenDelta), "custom": new(task.Custom),
-		"attempt_failed": new(task.AttemptFailed), "attempt_discarded": new(task.AttemptDiscarded), "task_completed": new(task.TaskCompleted),
-		"task_abandoned": new(task.TaskAbandoned), "task_failed": new(task.TaskFailed), "super_step_completed": new(task.SuperStepCompleted),
+		"attempt_failed": new(task.AttemptFailed), "attempt_discarded": new(task.AttemptDiscarded),
+		"task_completed": new(task.TaskCompleted), "task_abandoned": new(task.TaskAbandoned),
+		"task_failed": new(task.TaskFailed), "super_step_completed": new(task.SuperStepCompleted),
 		"join_unfired": new(task.JoinUnfired), "run_completed": new(task.RunCompleted[int]), "run_failed": new(task.RunFailed),
 		"run_cancelled": new(task.RunCancelled),
 	} {
