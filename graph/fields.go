@@ -55,7 +55,7 @@ type writer struct {
 	deref  bool // the field is a pointer to the value
 	// exclusive writers of two tasks conflict.
 	exclusive bool
-	merge     func(dst, v reflect.Value)
+	merge     merger
 	// union merges all updates at once and is used in place of merge.
 	union func(dst reflect.Value, w *writer, u updates) *clash
 }
@@ -69,27 +69,31 @@ type clash struct {
 // apply merges all columns. If two tasks clash it returns the column, too.
 func (p *fieldPlan) apply(state unsafe.Pointer, u updates) (*column, *clash) {
 	for _, c := range p.columns {
+		dst := unsafe.Add(state, c.offset)
 		owner := -1 // the task that wrote last, once any did
-		if clash := c.apply(c.set, state, u, &owner); clash != nil {
-			return c, clash
+		if c.set != nil {
+			if clash := c.set.apply(dst, u, &owner); clash != nil {
+				return c, clash
+			}
 		}
-		if clash := c.apply(c.merge, state, u, &owner); clash != nil {
-			return c, clash
+		if w := c.merge; w != nil {
+			if w.union != nil {
+				if clash := w.union(reflect.NewAt(c.typ, dst).Elem(), w, u); clash != nil {
+					return c, clash
+				}
+			} else if clash := w.apply(dst, u, &owner); clash != nil {
+				return c, clash
+			}
 		}
 	}
 	return nil, nil
 }
 
-func (c *column) apply(w *writer, state unsafe.Pointer, u updates, owner *int) *clash {
-	if w == nil {
-		return nil
-	}
-	if w.union != nil {
-		return w.union(c.in(state), w, u)
-	}
+// apply merges the values one by one, in task order.
+func (w *writer) apply(dst unsafe.Pointer, u updates, owner *int) *clash {
 	for i := range u.n {
-		v, set := w.value(u.at(i))
-		if !set {
+		v := w.value(u.at(i))
+		if v == nil {
 			continue
 		}
 		if w.exclusive {
@@ -98,7 +102,7 @@ func (c *column) apply(w *writer, state unsafe.Pointer, u updates, owner *int) *
 			}
 			*owner = i
 		}
-		w.merge(c.in(state), v)
+		w.merge(dst, v)
 	}
 	return nil
 }

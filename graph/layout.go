@@ -22,27 +22,30 @@ func updatesOf[U any](writes []Write[U]) updates {
 
 func (u updates) at(i int) unsafe.Pointer { return unsafe.Add(u.first, uintptr(i)*u.stride) }
 
-// value returns what an update sets; false if it sets nothing.
-func (w *writer) value(update unsafe.Pointer) (reflect.Value, bool) {
+// value returns where the value lies that an update sets; nil if it sets nothing.
+func (w *writer) value(update unsafe.Pointer) unsafe.Pointer {
 	field := unsafe.Add(update, w.offset)
-	if !w.isSet(field) {
-		return reflect.Value{}, false
+	switch {
+	case !w.isSet(field):
+		return nil
+	case w.deref:
+		return *(*unsafe.Pointer)(field)
 	}
-	v := reflect.NewAt(w.typ, field).Elem()
-	if w.deref {
-		v = v.Elem()
+	return field
+}
+
+// reflected is value for those who need its type.
+func (w *writer) reflected(update unsafe.Pointer) (v reflect.Value, set bool) {
+	at := w.value(update)
+	if at == nil {
+		return v, false
 	}
-	return v, true
+	return reflect.NewAt(w.typ, at).Elem(), true
 }
 
 // pointerTo forgets the type of what p points to. The plan of the fields has been made for that type.
 func pointerTo[T any](p *T) unsafe.Pointer {
 	return unsafe.Pointer(p) //nolint:gosec // see above
-}
-
-// in returns the column's field of a state.
-func (c *column) in(state unsafe.Pointer) reflect.Value {
-	return reflect.NewAt(c.typ, unsafe.Add(state, c.offset)).Elem()
 }
 
 // setChecker returns what tells whether a field of type t holds anything but its zero value.

@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/pawl-go/pawl/graph"
@@ -68,4 +69,12 @@ func TestOneTargetCostsNoAllocation(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { sink = graph.To() }))
 	require.Zero(t, testing.AllocsPerRun(100, func() { sink = graph.All(graph.To(n)) }))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { sink = k.Each(items) }), 1.0, "the slice is boxed, not the items")
+}
+
+func TestNames_HandlesTellTheirs(t *testing.T) {
+	b := graph.New("names", graph.Replace[int]())
+	n := b.Node("n", func(context.Context, int) (int, error) { return 0, nil })
+	task := graph.Task(b, "task", func(context.Context, int, string) (int, error) { return 0, nil })
+	require.Equal(t, []string{"n", "task", "End", "", ""},
+		[]string{n.Name(), task.Name(), graph.End.Name(), graph.Node{}.Name(), graph.TaskNode[int]{}.Name()})
 }

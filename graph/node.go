@@ -31,6 +31,19 @@ type nodeRef struct {
 	index int
 }
 
+// Name is the node's name; empty for the zero Node.
+func (n Node) Name() string { return nameOf(n.r) }
+
+// Name is the node's name; empty for the zero TaskNode.
+func (n TaskNode[I]) Name() string { return nameOf(n.r) }
+
+func nameOf(r *nodeRef) string {
+	if r == nil {
+		return ""
+	}
+	return r.name
+}
+
 func (n Node) ref() *nodeRef        { return n.r }
 func (n TaskNode[I]) ref() *nodeRef { return n.r }
 

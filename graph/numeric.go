@@ -2,9 +2,9 @@ package graph
 
 import (
 	"cmp"
-	"math"
 	"reflect"
 	"time"
+	"unsafe"
 )
 
 // newNumeric serves max, min and sum. Either side may be a pointer; a nil one in the state is no value yet.
@@ -13,7 +13,16 @@ func newNumeric(tag string, dst, src reflect.Type) (w writer, what, remedy strin
 	if dst.Kind() == reflect.Pointer {
 		base = dst.Elem()
 	}
-	w.merge, remedy = combiner(tag, base)
+	ops := opsOf(base)
+	remedy = tag + " takes integers, floats, strings and time.Time"
+	switch tag {
+	case "max":
+		w.merge = ops.max
+	case "min":
+		w.merge = ops.min
+	default:
+		w.merge, remedy = ops.sum, "sum takes integers, floats and complex numbers"
+	}
 	if w.merge == nil {
 		return w, misfit(tag, src, dst), remedy
 	}
@@ -22,93 +31,108 @@ func newNumeric(tag string, dst, src reflect.Type) (w writer, what, remedy strin
 		return w, misfit(tag, src, dst), settable(base)
 	}
 	if dst.Kind() == reflect.Pointer {
-		w.merge = throughFreshPointer(w.merge)
-	}
-	if tag != "sum" {
-		w.merge = withoutNaN(w.merge)
+		w.merge = throughFreshPointer(base, w.merge, tag != "sum")
 	}
 	return w, "", ""
 }
 
-// combiner returns what merges a value into one of the same type, or nil and which types it takes.
-func combiner(tag string, t reflect.Type) (merge func(dst, v reflect.Value), takes string) {
-	if tag == "sum" {
-		return adder(t.Kind()), "sum takes integers, floats and complex numbers"
-	}
-	compare := comparer(t)
-	if compare == nil {
-		return nil, tag + " takes integers, floats, strings and time.Time"
-	}
-	sign := 1
-	if tag == "min" {
-		sign = -1
-	}
-	return func(dst, v reflect.Value) {
-		if isNaN(dst) || sign*compare(v, dst) > 0 {
-			dst.Set(v)
-		}
-	}, ""
-}
+// merger merges the value at v into that at dst. Both point to values of the type it was made for.
+type merger = func(dst, v unsafe.Pointer)
 
-// throughFreshPointer leaves what the old pointer points to alone: tasks may still read it.
-func throughFreshPointer(merge func(dst, v reflect.Value)) func(dst, v reflect.Value) {
-	return func(dst, v reflect.Value) {
-		fresh := reflect.New(dst.Type().Elem())
-		if dst.IsNil() {
-			fresh.Elem().Set(v)
+// throughFreshPointer leaves what the old pointer points to alone: tasks may still read it. A NaN is no value to begin with
+// where it is to be ignored.
+func throughFreshPointer(t reflect.Type, merge merger, ignoreNaN bool) merger {
+	assign := assigner(t)
+	return func(dst, v unsafe.Pointer) {
+		at := (*unsafe.Pointer)(dst)
+		if ignoreNaN && isNaN(t, v) {
+			return
+		}
+		fresh := reflect.New(t).UnsafePointer()
+		if *at == nil {
+			assign(fresh, v)
 		} else {
-			fresh.Elem().Set(dst.Elem())
-			merge(fresh.Elem(), v)
+			assign(fresh, *at)
+			merge(fresh, v)
 		}
-		dst.Set(fresh)
+		*at = fresh
 	}
 }
 
-func withoutNaN(merge func(dst, v reflect.Value)) func(dst, v reflect.Value) {
-	return func(dst, v reflect.Value) {
-		if !isNaN(v) {
-			merge(dst, v)
+func isNaN(t reflect.Type, v unsafe.Pointer) bool {
+	if t.Kind() != reflect.Float32 && t.Kind() != reflect.Float64 {
+		return false
+	}
+	f := reflect.NewAt(t, v).Elem().Float()
+	return f != f // only NaN is not equal to itself
+}
+
+// ops are the mergers of one type; nil where a tag does not serve it.
+type ops struct{ sum, max, min merger }
+
+func opsOf(t reflect.Type) ops {
+	switch t.Kind() {
+	case reflect.Int:
+		return number[int]()
+	case reflect.Int8:
+		return number[int8]()
+	case reflect.Int16:
+		return number[int16]()
+	case reflect.Int32:
+		return number[int32]()
+	case reflect.Int64:
+		return number[int64]()
+	case reflect.Uint:
+		return number[uint]()
+	case reflect.Uint8:
+		return number[uint8]()
+	case reflect.Uint16:
+		return number[uint16]()
+	case reflect.Uint32:
+		return number[uint32]()
+	case reflect.Uint64:
+		return number[uint64]()
+	case reflect.Uintptr:
+		return number[uintptr]()
+	case reflect.Float32:
+		return number[float32]()
+	case reflect.Float64:
+		return number[float64]()
+	case reflect.Complex64:
+		return ops{sum: sum[complex64]}
+	case reflect.Complex128:
+		return ops{sum: sum[complex128]}
+	case reflect.String:
+		return ordered(cmp.Compare[string])
+	}
+	if t == reflect.TypeFor[time.Time]() {
+		return ordered(time.Time.Compare)
+	}
+	return ops{}
+}
+
+type realNumber interface {
+	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32 | uint64 | uintptr | float32 | float64
+}
+
+func number[T realNumber]() ops {
+	o := ordered(cmp.Compare[T])
+	o.sum = sum[T]
+	return o
+}
+
+func sum[T realNumber | complex64 | complex128](dst, v unsafe.Pointer) { *(*T)(dst) += *(*T)(v) }
+
+// ordered makes max and min of a comparison. A NaN never replaces a value, and any value replaces a NaN.
+func ordered[T comparable](compare func(a, b T) int) ops {
+	pick := func(sign int) merger {
+		return func(dst, v unsafe.Pointer) {
+			old, fresh := (*T)(dst), *(*T)(v)
+			isNaN, wasNaN := fresh != fresh, *old != *old //nolint:gocritic // only NaN is not equal to itself
+			if !isNaN && (wasNaN || sign*compare(fresh, *old) > 0) {
+				*old = fresh
+			}
 		}
 	}
+	return ops{max: pick(1), min: pick(-1)}
 }
-
-func isNaN(v reflect.Value) bool { return v.CanFloat() && math.IsNaN(v.Float()) }
-
-func adder(k reflect.Kind) func(dst, v reflect.Value) {
-	switch {
-	case isInt(k):
-		return func(dst, v reflect.Value) { dst.SetInt(dst.Int() + v.Int()) }
-	case isUint(k):
-		return func(dst, v reflect.Value) { dst.SetUint(dst.Uint() + v.Uint()) }
-	case isFloat(k):
-		return func(dst, v reflect.Value) { dst.SetFloat(dst.Float() + v.Float()) }
-	case k == reflect.Complex64 || k == reflect.Complex128:
-		return func(dst, v reflect.Value) { dst.SetComplex(dst.Complex() + v.Complex()) }
-	}
-	return nil
-}
-
-func comparer(t reflect.Type) func(a, b reflect.Value) int {
-	switch k := t.Kind(); {
-	case isInt(k):
-		return func(a, b reflect.Value) int { return cmp.Compare(a.Int(), b.Int()) }
-	case isUint(k):
-		return func(a, b reflect.Value) int { return cmp.Compare(a.Uint(), b.Uint()) }
-	case isFloat(k):
-		return func(a, b reflect.Value) int { return cmp.Compare(a.Float(), b.Float()) }
-	case k == reflect.String:
-		return func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) }
-	case t == reflect.TypeFor[time.Time]():
-		return func(a, b reflect.Value) int { return timeAt(a).Compare(*timeAt(b)) }
-	}
-	return nil
-}
-
-// timeAt points to the time that v, an addressable value, holds: a copy would be boxed.
-func timeAt(v reflect.Value) *time.Time {
-	return v.Addr().Interface().(*time.Time) //nolint:forcetypeassert // comparer has seen to the type
-}
-
-func isInt(k reflect.Kind) bool   { return reflect.Int <= k && k <= reflect.Int64 }
-func isUint(k reflect.Kind) bool  { return reflect.Uint <= k && k <= reflect.Uintptr }
-func isFloat(k reflect.Kind) bool { return k == reflect.Float32 || k == reflect.Float64 }

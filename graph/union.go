@@ -44,7 +44,7 @@ func strictlyComparable(t reflect.Type) bool {
 func uniteSlices(dst reflect.Value, w *writer, u updates) *clash {
 	var seen map[any]bool
 	for i := range u.n {
-		v, set := w.value(u.at(i))
+		v, set := w.reflected(u.at(i))
 		if !set {
 			continue
 		}
@@ -76,7 +76,7 @@ func uniteMaps(dst reflect.Value, w *writer, u updates) *clash {
 	var fresh reflect.Value
 	owner := map[any]int{} // by key, the task that wrote it
 	for i := range u.n {
-		v, set := w.value(u.at(i))
+		v, set := w.reflected(u.at(i))
 		if !set {
 			continue
 		}
