@@ -13,11 +13,11 @@ type attempt struct {
 	context.Context //nolint:containedctx // it is one
 
 	*place
-	at     openTask
+	at     spot
 	left   int     // super-steps
 	strand *strand // the goroutine that makes the call
 	over   atomic.Bool
-	usage  task.Usage // guarded by the run's mu
+	usage  *task.Usage // nil if there is none; guarded by the run's mu
 }
 
 // Value answers for package task and passes every other question on.
@@ -52,13 +52,19 @@ func (a *attempt) AddUsage(u task.Usage) {
 	}
 	a.run.mu.Lock()
 	defer a.run.mu.Unlock()
-	a.usage, a.run.usage = a.usage.Plus(u), a.run.usage.Plus(u)
+	if a.usage == nil {
+		a.usage = &task.Usage{}
+	}
+	*a.usage, a.run.usage = a.usage.Plus(u), a.run.usage.Plus(u)
 }
 
 func (a *attempt) used() task.Usage {
 	a.run.mu.Lock()
 	defer a.run.mu.Unlock()
-	return a.usage
+	if a.usage == nil {
+		return task.Usage{}
+	}
+	return *a.usage
 }
 
 // isOver reports whether the attempt has returned or was abandoned.

@@ -24,10 +24,19 @@ type strand struct {
 
 // openTask is a task that has started and not ended.
 type openTask struct {
+	spot
+	running *attempt // the one that was reported as started, and not as ended
+}
+
+// spot says which task, and which attempt of it, as events do.
+type spot struct {
 	node                 string
 	step, index, attempt int
 	fannedOut            bool
-	running              *attempt // the one that was reported as started, and not as ended
+}
+
+func (s *spot) header() task.Header {
+	return task.Header{Node: s.node, SuperStep: s.step, Index: s.index, FannedOut: s.fannedOut, Attempt: s.attempt}
 }
 
 // used is what the attempt has used that was last reported as started.
@@ -36,10 +45,6 @@ func (o *openTask) used() task.Usage {
 		return task.Usage{}
 	}
 	return o.running.used()
-}
-
-func (o *openTask) header() task.Header {
-	return task.Header{Node: o.node, SuperStep: o.step, Index: o.index, FannedOut: o.fannedOut, Attempt: o.attempt}
 }
 
 // at is the innermost open task.

@@ -26,7 +26,9 @@ type call[S, U any] struct {
 func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i int) error {
 	c.d, c.s, c.t = d, s, &d.m.Tasks()[i]
 	c.node, c.prog = &d.prog.plan.Nodes[c.t.Node], &d.prog.nodes[c.t.Node]
-	s.open = append(s.open, openTask{node: d.pathOf(c.node.Name), step: d.m.SuperStep(), index: c.t.Index, fannedOut: c.t.Items != nil})
+	s.open = append(s.open, openTask{spot: spot{
+		node: d.pathOf(c.node.Name), step: d.m.SuperStep(), index: c.t.Index, fannedOut: c.t.Items != nil,
+	}})
 	if d.run.events != nil {
 		d.run.emit(&task.TaskStarted{}, s.at().header())
 	}
@@ -147,7 +149,7 @@ var errLost = errors.New("pawl: abandoned")
 // begin starts an attempt.
 func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
 	at := c.s.at()
-	a := &attempt{Context: ctx, place: &c.d.place, left: c.d.m.SuperStepsLeft(), at: *at, strand: c.s}
+	a := &attempt{Context: ctx, place: &c.d.place, left: c.d.m.SuperStepsLeft(), at: at.spot, strand: c.s}
 	if c.d.run.events != nil {
 		at.running = a
 		c.d.run.emit(&task.AttemptStarted{Handler: handler}, a.at.header())
