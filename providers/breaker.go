@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/pawl-go/pawl/classifier"
 	"github.com/sony/gobreaker/v2"
 )
 
@@ -15,8 +16,9 @@ import (
 //
 // It counts what the provider did wrong: class provider_error and timeout (a Timeout inside it, and an executor's attempt
 // timeout around it), errors of unknown class, panics. It does not count cancelled calls, the caller's own deadline, any
-// 4xx (429 included) and Pawl's own limiter: these are no sign in either direction, so a probe that ends so is followed by
-// another one. A refusal or a truncated answer counts as a success: the provider answered.
+// 4xx (429 included, and whatever the Classifier says of it) and Pawl's own limiter: these are no sign in either direction,
+// so a probe that ends so is followed by another one. A refusal or a truncated answer (content_filtered, invalid_response)
+// counts as a success: the provider answered.
 //
 // The zero Breaker opens after 5 failures in a row, for 30 seconds.
 type Breaker struct {
@@ -37,6 +39,9 @@ type Breaker struct {
 	// ProbeTimeout is when a probe that has not ended counts as failed, so that one that hangs does not keep the breaker
 	// half-open. The call itself goes on; give calls a Timeout too. Default: 1 minute.
 	ProbeTimeout time.Duration
+	// Classifier gives the class by which an error counts; give it the one that the executor has. If it panics, the panic
+	// is logged to slog.Default() and the default rules answer. Default: classifier.Default().
+	Classifier classifier.RunErrorClassifier
 	// OnChange is told of each change, in order, outside of all locks, on the goroutine of a call that caused or noticed
 	// it. A panic in it passes to that call.
 	OnChange func(from, to CircuitState)
@@ -64,6 +69,7 @@ func (b Breaker) withDefaults() Breaker {
 	setOnce(&b.OpenFor, 30*time.Second)
 	setOnce(&b.Probes, 1)
 	setOnce(&b.ProbeTimeout, time.Minute)
+	b.Classifier = guard(b.Classifier)
 	return b
 }
 
@@ -120,7 +126,7 @@ func (g *guarded) Chat(ctx context.Context, req Request) (*Response, error) {
 	}
 	defer o.report(errFailure) // a panic or Goexit; otherwise the outcome is known by then
 	resp, err := g.next.Chat(ctx, req)
-	o.report(verdict(ctx, err))
+	o.report(g.circuit.verdict(ctx, err))
 	return resp, err
 }
 
@@ -141,7 +147,7 @@ func (g *guarded) Stream(ctx context.Context, req Request) iter.Seq2[*Delta, err
 		for d, err := range g.next.Stream(ctx, req) {
 			atProvider = false
 			if err != nil {
-				o.report(verdict(ctx, err))
+				o.report(g.circuit.verdict(ctx, err))
 			}
 			if !yield(d, err) || err != nil {
 				return

@@ -240,6 +240,70 @@ func TestBreakerTakesARefusalForASuccess(t *testing.T) {
 	}
 }
 
+// The class is the classifier's; that a 4xx and the end of a context are no signs is not for it to say.
+func TestBreakerCountsByItsClassifier(t *testing.T) {
+	always := func(class classifier.RunErrorClass) classifier.RunErrorClassifier {
+		return classifier.Func(func(error) classifier.Classification { return classifier.Classification{Class: class} })
+	}
+	panics := classifier.Func(func(error) classifier.Classification { panic("mine") })
+	var none classifier.Func
+	const opens, neutral, closes = "opens", "neutral", "closes"
+	for name, tc := range map[string]struct {
+		fail  scripted.Failure
+		rules classifier.RunErrorClassifier
+		want  string
+	}{
+		"a 500 is a failure":            {scripted.Status(500), nil, opens},
+		"a nil function is the default": {scripted.Status(500), none, opens},
+		"a 500 that is a filter's word": {scripted.Status(500), always(classifier.ContentFiltered), closes},
+		"a 500 that is a bad answer":    {scripted.Status(500), always(classifier.InvalidResponse), closes},
+		"a 500 that is a rate limit":    {scripted.Status(500), always(classifier.RateLimited), neutral},
+		"a 500 that is a bad request":   {scripted.Status(500), always(classifier.InvalidRequest), neutral},
+		"a refusal that is a failure":   {scripted.Refusal("no"), always(classifier.ProviderError), opens},
+		"a rate limit in a 200 that is a failure": {
+			scripted.ErrorIn200("rate_limit_exceeded"), always(classifier.ProviderError), opens,
+		},
+		"a class that is none is unknown":                         {scripted.Refusal("no"), always("made up"), opens},
+		"a 400 that is called a failure":                          {scripted.Status(400), always(classifier.ProviderError), neutral},
+		"a 429 that is called a failure":                          {scripted.RateLimited(0), always(classifier.ProviderError), neutral},
+		"a panic leaves it to the default, which knows a 500":     {scripted.Status(500), panics, opens},
+		"a panic leaves it to the default, which knows a refusal": {scripted.Refusal("no"), panics, closes},
+	} {
+		for way := range both(nil) {
+			t.Run(name+" "+way, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := circuit(t, providers.Breaker{Failures: 1, OpenFor: time.Second, Classifier: tc.rules})
+					_, p := play("gpt", scripted.On().Fail(tc.fail))
+					call := both(wrap(t, p, c))[way]
+					_, err := call(t.Context())
+					require.Error(t, err)
+					require.Equal(t, tc.want == opens, c.State() == providers.CircuitOpen)
+
+					halfOpen := circuit(t, providers.Breaker{Failures: 1, OpenFor: time.Second, Classifier: tc.rules})
+					panicky := &fake{chat: func(context.Context, providers.Request) (*providers.Response, error) { panic("down") }}
+					require.Panics(t, func() { _, _ = wrap(t, panicky, halfOpen).Chat(t.Context(), hello()) })
+					time.Sleep(time.Second)
+					require.Equal(t, providers.CircuitHalfOpen, halfOpen.State())
+					_, err = both(wrap(t, p, halfOpen))[way](t.Context())
+					require.Error(t, err)
+					require.Equal(t, map[string]providers.CircuitState{
+						opens: providers.CircuitOpen, neutral: providers.CircuitHalfOpen, closes: providers.CircuitClosed,
+					}[tc.want], halfOpen.State())
+				})
+			})
+		}
+	}
+	t.Run("a cancelled call is not classified", func(t *testing.T) {
+		c := circuit(t, providers.Breaker{Failures: 1, Classifier: always(classifier.ProviderError)})
+		_, p := play("gpt", scripted.On().Reply("x"))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := wrap(t, p, c).Chat(ctx, hello())
+		require.Error(t, err)
+		require.Equal(t, providers.CircuitClosed, c.State())
+	})
+}
+
 // However a probe ends, the breaker goes on.
 func TestBreakerAlwaysLearnsHowAProbeEnded(t *testing.T) {
 	halfOpen := func(t *testing.T) *providers.Circuit {

@@ -183,7 +183,7 @@ func (o *outcome) report(result error) {
 }
 
 // verdict says what the end of a call means for the breaker: nil, errFailure or errNeutral.
-func verdict(ctx context.Context, err error) error {
+func (c *Circuit) verdict(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -196,7 +196,7 @@ func verdict(ctx context.Context, err error) error {
 	if status, ok := classifier.HTTPStatus(err); ok && status >= 400 && status < 500 {
 		return errNeutral
 	}
-	switch classifier.Default().Classify(err).Class {
+	switch c.cfg.Classifier.Classify(err).Class {
 	case classifier.ProviderError, classifier.Timeout, classifier.Unknown, classifier.Panic:
 		return errFailure
 	case classifier.ContentFiltered, classifier.InvalidResponse:

@@ -3,7 +3,6 @@ package providers
 import (
 	"container/list"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -150,15 +149,5 @@ func (s *slotted) enter(ctx context.Context, req Request) error {
 	if s.slots.acquire(ctx) == nil {
 		return nil
 	}
-	return notStarted(ctx, s.Name(), req, fmt.Sprintf("while waiting for one of %d slots (MaxConcurrent)", s.slots.calls))
-}
-
-// notStarted is the error of a call whose context ended before it was made; where says what it waited for.
-func notStarted(ctx context.Context, provider string, req Request, where string) error {
-	e := contextError(ctx, provider, req.Model)
-	if e == nil { // the context has ended, or the wait would not have
-		return errors.New("pawl: a wait ended without its context")
-	}
-	e.Detail, e.NotSent = e.Detail+" "+where, true
-	return e
+	return notStarted(ctx, s.Name(), req, fmt.Sprintf(" while waiting for one of %d slots (MaxConcurrent)", s.slots.calls))
 }

@@ -55,3 +55,19 @@ func notNegative[T int | time.Duration](e *ConfigError, field string, v T, remed
 		e.Add(field, fmt.Sprint(v), remedy)
 	}
 }
+
+// setOnce sets what is still zero.
+func setOnce[T comparable](dst *T, v T) {
+	var zero T
+	if *dst == zero {
+		*dst = v
+	}
+}
+
+// guard returns a classifier of the user's so that its panic cannot end a call, or the default one.
+func guard(c classifier.RunErrorClassifier) classifier.RunErrorClassifier {
+	if isNil(c) {
+		return classifier.Default()
+	}
+	return classifier.Guard(c, nil)
+}

@@ -2,10 +2,8 @@ package providers
 
 import (
 	"context"
-	"errors"
 	"iter"
 
-	"github.com/pawl-go/pawl/classifier"
 	"github.com/pawl-go/pawl/task"
 )
 
@@ -31,9 +29,8 @@ type conformed struct{ next Provider }
 func (c *conformed) Name() string { return c.next.Name() }
 
 func (c *conformed) Chat(ctx context.Context, req Request) (*Response, error) {
-	if err := contextError(ctx, c.Name(), req.Model); err != nil {
-		err.NotSent = true
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, notStarted(ctx, c.Name(), req, "")
 	}
 	resp, err := c.next.Chat(ctx, req)
 	if err != nil {
@@ -52,9 +49,8 @@ func (c *conformed) Chat(ctx context.Context, req Request) (*Response, error) {
 
 func (c *conformed) Stream(ctx context.Context, req Request) iter.Seq2[*Delta, error] {
 	return func(yield func(*Delta, error) bool) {
-		if err := contextError(ctx, c.Name(), req.Model); err != nil {
-			err.NotSent = true
-			yield(nil, err)
+		if ctx.Err() != nil {
+			yield(nil, notStarted(ctx, c.Name(), req, ""))
 			return
 		}
 		var f Fold
@@ -92,9 +88,8 @@ func (c *conformed) pass(ctx context.Context, req Request, f *Fold, yield func(*
 
 // failure completes an error on its way out.
 func (c *conformed) failure(ctx context.Context, req Request, err error, partial *Response) error {
-	if ended := contextError(ctx, c.Name(), req.Model); ended != nil {
-		ended.Partial = partial
-		return ended
+	if ctx.Err() != nil {
+		return contextError(ctx, c.Name(), req, partial)
 	}
 	if e, ok := err.(*CallError); ok && e != nil { //nolint:errorlint // only an error that is the provider's own is completed
 		setOnce(&e.Provider, c.Name())
@@ -114,25 +109,9 @@ func (f *Fold) orEmpty() *Response {
 	return &Response{}
 }
 
-// contextError returns what a call returns whose context has ended, or nil. It is the one place where the end of a
-// context becomes an error of a provider. It takes ctx.Err() and never the cause: the cause is whatever the one who
-// cancelled had at hand, often another call's failure, and would be taken for this call's.
-func contextError(ctx context.Context, provider, model string) *CallError {
-	err := ctx.Err()
-	if err == nil {
-		return nil
-	}
-	class, detail := classifier.Canceled, "the call's context was cancelled"
-	if errors.Is(err, context.DeadlineExceeded) {
-		class, detail = classifier.Timeout, "the deadline of the call's context has passed"
-	}
-	return &CallError{Provider: provider, Model: model, Class: class, Detail: detail, Err: err}
-}
-
 // reportUsage tells the run what a call has used. A call that never reached the provider used nothing.
 func reportUsage(ctx context.Context, resp *Response, err error) {
-	var e *CallError
-	if errors.As(err, &e) && e != nil && e.NotSent {
+	if neverSent(err) {
 		return
 	}
 	u := task.Usage{Calls: 1}

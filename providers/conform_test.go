@@ -142,7 +142,6 @@ func TestCallErrorSpeaksForItself(t *testing.T) {
 		`request req_1, wait 2s, not to be sent again): server's words`)
 	require.ErrorIs(t, e, http.ErrServerClosed)
 	require.True(t, classifier.RetryRefused(e))
-	require.False(t, e.Timeout())
 	status, ok := classifier.HTTPStatus(e)
 	require.True(t, ok)
 	require.Equal(t, 429, status)
@@ -151,7 +150,6 @@ func TestCallErrorSpeaksForItself(t *testing.T) {
 	require.Equal(t, 2*time.Second, hint)
 	bare := &providers.CallError{Provider: "gpt", Class: classifier.Timeout}
 	require.EqualError(t, bare, `pawl: provider "gpt": timeout`)
-	require.True(t, bare.Timeout())
 	_, ok = classifier.RetryHint(bare)
 	require.False(t, ok)
 }

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -96,5 +97,16 @@ func (e *CallError) RetryHint() (wait time.Duration, ok bool) { return e.Hint, e
 // RetryRefused makes it a classifier.RetryRefuser.
 func (e *CallError) RetryRefused() bool { return e.NoRetry }
 
-// Timeout makes it a net.Error's kin: it is true if an attempt ran out of time.
-func (e *CallError) Timeout() bool { return e.Class == classifier.Timeout }
+// partialOf returns what had arrived of an answer that failed.
+func partialOf(err error) *Response {
+	if e, ok := errors.AsType[*CallError](err); ok && e != nil {
+		return e.Partial
+	}
+	return nil
+}
+
+// neverSent reports whether it is certain that no request reached the provider.
+func neverSent(err error) bool {
+	e, ok := errors.AsType[*CallError](err)
+	return ok && e != nil && e.NotSent
+}

@@ -144,6 +144,33 @@ func ExampleBreaker() {
 	// open true 1h0m0s
 }
 
+// A gateway reports what its filter blocks as a 500. One classifier, given to every layer, says what that means.
+func ExampleBreaker_classifier() {
+	rules := classifier.Chain(classifier.Func(func(err error) classifier.Classification {
+		if call, ok := errors.AsType[*providers.CallError](err); ok && call.Code == "dlp_blocked" {
+			return classifier.Classification{Class: classifier.ContentFiltered}
+		}
+		return classifier.Classification{Class: classifier.Unknown} // the next one is asked
+	}), classifier.Default())
+	circuit, err := providers.Breaker{Failures: 2, Classifier: rules}.New()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	blocked := scripted.HTTP(500, nil, `{"error":{"message":"stopped","code":"dlp_blocked"}}`)
+	p, err := providers.Wrap(scripted.New(scripted.On().Fail(blocked)).Provider("gateway"), circuit)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 10 {
+		_, err = p.Chat(context.Background(), ask("my card number is..."))
+	}
+	fmt.Println(rules.Classify(err).Class, circuit.State())
+	// Output:
+	// content_filtered closed
+}
+
 func ExampleFallback() {
 	gpt := scripted.New(scripted.On().Fail(scripted.Status(503))).Provider("gpt")
 	local := scripted.New(scripted.On().Fail(scripted.Status(401))).Provider("local")

@@ -12,8 +12,8 @@ import (
 )
 
 // Fallback asks the next provider if one fails in a way that a retry might cure: a transient class, and no permanent HTTP
-// status. The answer's Provider says who gave it. A stream that has given
-// something of the answer is not started anew elsewhere.
+// status. The answer's Provider says who gave it. A stream that has given something of the answer is not started anew
+// elsewhere.
 //
 // If all fail, the error is a *FallbackError. A failure that is not transient ends the round: no other provider is asked to
 // make up for a bad request. So does the end of the call's context.
@@ -21,7 +21,8 @@ type Fallback struct {
 	// Then are asked in turn after the wrapped provider, with the same request. Each must know the request's model, or have
 	// its own: see openai.Config.Model.
 	Then []Provider
-	// Classifier decides what is transient. Default: classifier.Default().
+	// Classifier decides what is transient; give it the one that the executor has. If it panics, the panic is logged to
+	// slog.Default() and the default rules answer. Default: classifier.Default().
 	Classifier classifier.RunErrorClassifier
 }
 
@@ -44,16 +45,12 @@ func (f Fallback) Wrap(next Provider) (Provider, error) {
 	if err := errors.Join(f.Validate(), validNext("providers.Fallback", next)); err != nil {
 		return nil, err
 	}
-	rules := f.Classifier
-	if isNil(rules) {
-		rules = classifier.Default()
-	}
 	all := append([]Provider{next}, f.Then...)
 	names := make([]string, len(all))
 	for i, p := range all {
 		names[i] = p.Name()
 	}
-	return &fallback{providers: all, name: strings.Join(names, "|"), rules: rules}, nil
+	return &fallback{providers: all, name: strings.Join(names, "|"), rules: guard(f.Classifier)}, nil
 }
 
 // FallbackError is the failure of several providers. It unwraps to the first one's alone: that decides whether a retry can
@@ -195,9 +192,8 @@ func carries(d *Delta) bool {
 
 // end notes a failure, and returns the error if nobody else is to be asked.
 func (f *fallback) end(ctx context.Context, req Request, p Provider, err error, failures *[]ProviderFailure) error {
-	if ended := contextError(ctx, p.Name(), req.Model); ended != nil {
-		ended.Partial = partialOf(err)
-		return ended
+	if ctx.Err() != nil {
+		return contextError(ctx, p.Name(), req, partialOf(err))
 	}
 	class := f.rules.Classify(err).Class
 	*failures = append(*failures, ProviderFailure{Provider: p.Name(), Class: class, Text: classifier.Message(err), Err: err})

@@ -74,6 +74,19 @@ func TestFallbackObeysThePermanentRuleBeforeItsClassifier(t *testing.T) {
 	require.Empty(t, script.Calls())
 }
 
+func TestFallbackSurvivesAPanicOfItsClassifier(t *testing.T) {
+	panics := classifier.Func(func(error) classifier.Classification { panic("mine") })
+	_, first := play("first", scripted.On().Fail(scripted.Status(503)))
+	_, second := play("second", scripted.On().Reply("ok"))
+	for way, call := range both(wrap(t, first, providers.Fallback{Then: []providers.Provider{second}, Classifier: panics})) {
+		t.Run(way, func(t *testing.T) {
+			resp, err := call(t.Context())
+			require.NoError(t, err, "the default rules answer")
+			require.Equal(t, "second", resp.Provider)
+		})
+	}
+}
+
 func TestFallbackErrorLeadsWithTheFirstFailure(t *testing.T) {
 	_, first := play("first", scripted.On().Fail(scripted.HTTP(503, map[string][]string{"Retry-After": {"7"}}, "")))
 	_, second := play("second", scripted.On().Fail(scripted.Status(401)))

@@ -90,10 +90,3 @@ func (f *Fold) choice(index int) *foldedChoice {
 	f.choices = append(f.choices, c)
 	return c
 }
-
-func setOnce[T comparable](dst *T, v T) {
-	var zero T
-	if *dst == zero {
-		*dst = v
-	}
-}

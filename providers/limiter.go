@@ -3,7 +3,6 @@ package providers
 import (
 	"container/list"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -38,7 +37,7 @@ func (l *Limiter) Wrap(next Provider) (Provider, error) {
 // admit waits for the call's turn, and returns the tokens that were taken for it.
 func (l *Limiter) admit(ctx context.Context, provider string, req Request) (int, error) {
 	if ctx.Err() != nil {
-		return 0, notStarted(ctx, provider, req, "before its turn (RateLimit)")
+		return 0, notStarted(ctx, provider, req, " before its turn (RateLimit)")
 	}
 	n := 0
 	if l.tokens != nil {
@@ -60,7 +59,7 @@ func (l *Limiter) admit(ctx context.Context, provider string, req Request) (int,
 			return n, nil
 		case !t.sleep(ctx, wait):
 			l.leave(t, place)
-			return 0, notStarted(ctx, provider, req, "while waiting for its turn (RateLimit)")
+			return 0, notStarted(ctx, provider, req, " while waiting for its turn (RateLimit)")
 		}
 	}
 }
@@ -162,8 +161,6 @@ func (t *turn) sleep(ctx context.Context, d time.Duration) bool {
 // settle corrects the estimate by what was really used, and pauses if the server asks for it. A call that reports nothing
 // keeps its estimate; one that was never sent gets all of it back.
 func (l *Limiter) settle(estimated, reported int, err error) {
-	var e *CallError
-	notSent := errors.As(err, &e) && e != nil && e.NotSent
 	pause := time.Duration(0)
 	if err != nil {
 		pause = pauseAsked(err)
@@ -171,7 +168,7 @@ func (l *Limiter) settle(estimated, reported int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case notSent:
+	case neverSent(err):
 		l.requests.giveBack(1)
 		l.tokens.giveBack(estimated)
 	case reported > estimated:

@@ -2,7 +2,6 @@ package providers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -154,8 +153,7 @@ func tooLarge(provider string, req Request, tokens, burst int) error {
 
 // pauseAsked returns how long a server that limits us asks to wait.
 func pauseAsked(err error) time.Duration {
-	var e *CallError
-	if errors.As(err, &e) && e != nil && e.NotSent {
+	if neverSent(err) {
 		return 0 // a limiter's own word
 	}
 	if classifier.Default().Classify(err).Class != classifier.RateLimited {

@@ -100,9 +100,8 @@ func (t *timed) context(ctx context.Context) (context.Context, context.CancelFun
 // failure makes the end of the call's own context a timeout. Whatever the call returned by then came of it. Where the
 // caller's has ended too, that counts.
 func (t *timed) failure(ctx, own context.Context, req Request, err error, idle bool) error {
-	if ended := contextError(ctx, t.Name(), req.Model); ended != nil {
-		ended.Partial = partialOf(err)
-		return ended
+	if ctx.Err() != nil {
+		return contextError(ctx, t.Name(), req, partialOf(err))
 	}
 	var detail string
 	switch {
@@ -117,15 +116,6 @@ func (t *timed) failure(ctx, own context.Context, req Request, err error, idle b
 		Provider: t.Name(), Model: req.Model, Class: classifier.Timeout, Detail: detail,
 		Partial: partialOf(err), Err: context.DeadlineExceeded,
 	}
-}
-
-// partialOf returns what had arrived of an answer that failed.
-func partialOf(err error) *Response {
-	var e *CallError
-	if errors.As(err, &e) && e != nil {
-		return e.Partial
-	}
-	return nil
 }
 
 // idleWatch cancels a stream that gives nothing for a while.

@@ -31,10 +31,10 @@ func (s Source) Failure(status int, header http.Header, body []byte) *providers.
 	obj, raw := parse(body)
 	var below error
 	if obj != nil {
-		obj.api.HTTPStatusCode, obj.api.HTTPStatus = status, statusLine(status)
+		obj.api.HTTPStatusCode, obj.api.HTTPStatus = status, http.StatusText(status)
 		below = obj.api
 	} else {
-		below = &openai.RequestError{HTTPStatusCode: status, HTTPStatus: statusLine(status), Err: raw, Body: body}
+		below = &openai.RequestError{HTTPStatusCode: status, HTTPStatus: http.StatusText(status), Err: raw, Body: body}
 	}
 	e := s.build(obj, below, header, body)
 	e.Status = status
@@ -44,7 +44,7 @@ func (s Source) Failure(status int, header http.Header, body []byte) *providers.
 // Embedded is the error that stands in a body of status 200 or in a frame of a stream.
 func (s Source) Embedded(header http.Header, body []byte, obj *Object) *providers.CallError {
 	if status := obj.status(); status != 0 {
-		obj.api.HTTPStatusCode, obj.api.HTTPStatus = status, statusLine(status)
+		obj.api.HTTPStatusCode, obj.api.HTTPStatus = status, http.StatusText(status)
 	}
 	e := s.build(obj, obj.api, header, body)
 	e.Status = obj.api.HTTPStatusCode
@@ -133,8 +133,6 @@ func (s Source) censor(text string) string {
 	}
 	return text
 }
-
-func statusLine(status int) string { return http.StatusText(status) }
 
 func firstHeader(h http.Header, names ...string) string {
 	for _, n := range names {
