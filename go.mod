@@ -6,12 +6,8 @@ require (
 	github.com/sashabaranov/go-openai v1.43.0
 	github.com/sony/gobreaker/v2 v2.4.0
 	github.com/stretchr/testify v1.12.1
-	golang.org/x/net v0.62.0
+	go.uber.org/goleak v1.3.0
+	golang.org/x/time v0.16.0
 )
 
-require (
-	go.uber.org/goleak v1.3.0 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/text v0.43.0 // indirect
-	golang.org/x/time v0.16.0 // indirect
-)
+require go.yaml.in/yaml/v3 v3.0.5 // indirect
