@@ -32,7 +32,8 @@ func (s suite) answers(t *testing.T) {
 		"text":       scripted.On().Tokens("to", "kens", "", " and \"quotes\"\n", "日本").Usage(5, 5),
 		"no text":    scripted.On().Tokens().Usage(5, 0),
 		"tool calls": scripted.On().CallTools(weather("a", "Oslo"), weather("b", "Bergen")).Usage(9, 9),
-		"long token": scripted.On().Tokens(strings.Repeat("long ", 200_000)).Usage(1, 1), // longer than any buffer on the way,
+		"choices":    scripted.On().Choices("one", "two words").Usage(5, 3),
+		"long token": scripted.On().Tokens(strings.Repeat("long ", 200_000)).Usage(1, 1), // longer than any buffer on the way
 	} {
 		t.Run("a stream equals the plain call: "+name, func(t *testing.T) {
 			s.streamEqualsPlain(t, rule)

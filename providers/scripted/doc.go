@@ -5,6 +5,8 @@
 //		scripted.On(scripted.Contains("draft")).
 //			Fail(scripted.RateLimited(2 * time.Second)). // the first call
 //			Reply("a draft"),                           // and all later ones
+//		scripted.On().PerRequest().
+//			Fail(scripted.Overloaded()).Reply("ok"), // each other question fails once
 //	)
 //	p := script.Provider("fake")                   // in process, works under testing/synctest
 //	srv := httptest.NewServer(script.Handler())    // or as an OpenAI-compatible endpoint

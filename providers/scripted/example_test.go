@@ -43,3 +43,40 @@ func Example() {
 	// "" <nil>
 	// 3 requests, the last one said draft it
 }
+
+// A model that is overloaded whenever it hears something for the first time.
+func ExampleRule_PerRequest() {
+	p := scripted.New(scripted.On().PerRequest().Fail(scripted.Overloaded()).Reply("here it is")).Provider("fake")
+	for _, ticket := range []string{"T-1", "T-2", "T-1", "T-2"} {
+		resp, err := p.Chat(context.Background(), ask(ticket))
+		fmt.Printf("%s: %q %v\n", ticket, resp.Text(), err)
+	}
+	// Output:
+	// T-1: "" pawl: provider "fake": provider_error (HTTP 529, type overloaded_error, model gpt-x)
+	// T-2: "" pawl: provider "fake": provider_error (HTTP 529, type overloaded_error, model gpt-x)
+	// T-1: "here it is" <nil>
+	// T-2: "here it is" <nil>
+}
+
+// Two answers to one request. Each ends with a piece of its own, which says why.
+func ExampleRule_Choices() {
+	p := scripted.New(scripted.On().Choices("a poem", "a song")).Provider("fake")
+	req := ask("write something")
+	req.N = 2
+	for d, err := range p.Stream(context.Background(), req) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		for _, c := range d.Choices {
+			fmt.Printf("%d: %q\n", c.Index, c.Delta.Content)
+		}
+	}
+	// Output:
+	// 0: "a "
+	// 1: "a "
+	// 0: "poem"
+	// 1: "song"
+	// 0: ""
+	// 1: ""
+}

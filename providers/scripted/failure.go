@@ -57,8 +57,7 @@ func Page(status int) Failure {
 
 // ErrorIn200 is a 200 whose body is an error object with the code, as gateways send it.
 func ErrorIn200(code string) Failure {
-	f := failure(http.StatusOK, "server_error", code, "Provider returned error")
-	return f
+	return failure(http.StatusOK, "server_error", code, "Provider returned error")
 }
 
 // NoChoices is an answer without choices.

@@ -31,7 +31,7 @@ func (s *Script) serve(w http.ResponseWriter, r *http.Request) {
 		send(w, failure(http.StatusBadRequest, "invalid_request_error", "unreadable_request", "the body is not a chat request").step)
 		return
 	}
-	st, n := s.take(clone(req), r.Header.Get("Idempotency-Key"))
+	st, n := s.take(req, r.Header.Get("Idempotency-Key"))
 	st = st.resolve(req)
 	if wait(r.Context(), st.before) != nil {
 		return
@@ -55,10 +55,8 @@ func send(w http.ResponseWriter, st step) {
 
 // plain writes an answer at once. One that does not end whole promises more bytes than it sends.
 func (s step) plain(ctx context.Context, w http.ResponseWriter, req providers.Request, n int) {
-	for range max(0, len(s.tokens)-1) {
-		if wait(ctx, s.every) != nil {
-			return
-		}
+	if s.speak(ctx) != nil {
+		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if s.end == endError {
@@ -83,17 +81,15 @@ func (s step) plain(ctx context.Context, w http.ResponseWriter, req providers.Re
 func (s step) stream(ctx context.Context, w http.ResponseWriter, req providers.Request, n int) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	flush(w)
-	first := true
-	for chunk := range s.deltas(req, n) {
+	for chunk, err := range s.chunks(ctx, req, n) {
+		if err != nil {
+			return
+		}
 		if chunk.Usage != nil && (req.StreamOptions == nil || !req.StreamOptions.IncludeUsage) {
 			if chunk.Usage = nil; len(chunk.PromptFilterResults) == 0 {
 				continue // the last chunk exists for the usage only
 			}
 		}
-		if !first && wait(ctx, s.every) != nil {
-			return
-		}
-		first = false
 		raw, err := json.Marshal(chunk)
 		if err != nil {
 			return

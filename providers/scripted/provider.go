@@ -33,22 +33,13 @@ func (d *direct) Chat(ctx context.Context, req providers.Request) (*providers.Re
 	if st.status != 0 {
 		return st.canned(d.Name()).Chat(quiet(ctx), req)
 	}
-	for range max(0, len(st.tokens)-1) {
-		if err := wait(ctx, st.every); err != nil {
-			return nil, err
-		}
+	if err := st.speak(ctx); err != nil {
+		return nil, err
 	}
-	switch st.end {
-	case endWhole:
-		return &providers.Response{ChatCompletionResponse: st.response(req, n)}, nil
-	case endStall:
-		<-ctx.Done()
-		return nil, ctx.Err()
-	case endError:
-		return nil, d.source.Embedded(st.header, []byte(st.body), wire.FindError([]byte(st.body)))
-	default:
-		return nil, d.source.Broken(wire.DetailCut, io.ErrUnexpectedEOF)
+	if err := d.ending(ctx, st); err != nil {
+		return nil, err
 	}
+	return &providers.Response{ChatCompletionResponse: st.response(req, n)}, nil
 }
 
 func (d *direct) Stream(ctx context.Context, req providers.Request) iter.Seq2[*providers.Delta, error] {
@@ -64,15 +55,11 @@ func (d *direct) Stream(ctx context.Context, req providers.Request) iter.Seq2[*p
 			st.canned(d.Name()).Stream(quiet(ctx), req)(yield)
 			return
 		}
-		first := true
-		for chunk := range st.deltas(req, n) {
-			if !first {
-				if err := wait(ctx, st.every); err != nil {
-					yield(nil, err)
-					return
-				}
+		for chunk, err := range st.chunks(ctx, req, n) {
+			if err != nil {
+				yield(nil, err)
+				return
 			}
-			first = false
 			if !yield(&providers.Delta{ChatCompletionStreamResponse: chunk}, nil) {
 				return
 			}
@@ -97,7 +84,7 @@ func (d *direct) begin(ctx context.Context, req *providers.Request) (step, int, 
 	return st, n, wait(ctx, st.before)
 }
 
-// ending is the error with which a stream ends, or nil for a whole one.
+// ending is the error with which an answer ends, or nil for a whole one.
 func (d *direct) ending(ctx context.Context, st step) error {
 	switch st.end {
 	case endWhole:

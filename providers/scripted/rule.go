@@ -1,7 +1,6 @@
 package scripted
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,51 +9,17 @@ import (
 )
 
 // Rule says what to answer to which requests. It is made with On and is immutable: each method returns a rule with one
-// step more, or with its last step changed. Each matching call takes the next step; the last one repeats.
+// step more, or with its last step changed. Each matching call takes the next step; the last one repeats. Whose calls count
+// together is PerRequest's to say.
 type Rule struct {
-	when  []Match
-	steps []step
-	once  bool
-}
-
-// Match is a condition on a request.
-type Match struct {
-	name string
-	test func(providers.Request) bool
+	when       []Match
+	steps      []step
+	once       bool
+	perRequest bool
 }
 
 // On starts a rule for the requests that meet all conditions; without conditions, for all requests.
 func On(when ...Match) Rule { return Rule{when: slices.Clone(when)} }
-
-// When is a condition of your own; the name stands in errors. The function gets a copy, and must be safe for concurrent
-// use.
-func When(name string, test func(providers.Request) bool) Match { return Match{name: name, test: test} }
-
-// Contains is met if some message contains the text.
-func Contains(text string) Match {
-	return When(fmt.Sprintf("contains %q", text), func(r providers.Request) bool {
-		return slices.ContainsFunc(r.Messages, func(m providers.Message) bool { return strings.Contains(textOf(m), text) })
-	})
-}
-
-// Last is met if the last message contains the text.
-func Last(text string) Match {
-	return When(fmt.Sprintf("last contains %q", text), func(r providers.Request) bool {
-		return len(r.Messages) > 0 && strings.Contains(textOf(r.Messages[len(r.Messages)-1]), text)
-	})
-}
-
-// LastRole is met if the last message has the role: "user", "tool"...
-func LastRole(role string) Match {
-	return When(fmt.Sprintf("last role %q", role), func(r providers.Request) bool {
-		return len(r.Messages) > 0 && r.Messages[len(r.Messages)-1].Role == role
-	})
-}
-
-// Model is met if the request asks for the model.
-func Model(model string) Match {
-	return When(fmt.Sprintf("model %q", model), func(r providers.Request) bool { return r.Model == model })
-}
 
 // Reply adds a step that answers with the text, streamed word by word.
 func (r Rule) Reply(text string) Rule { return r.add(step{tokens: words(text)}) }
@@ -67,6 +32,19 @@ func (r Rule) ReplyFunc(answer func(providers.Request) string) Rule {
 
 // Tokens adds a step that answers with the pieces, each streamed as one token.
 func (r Rule) Tokens(pieces ...string) Rule { return r.add(step{tokens: slices.Clone(pieces)}) }
+
+// Choices adds a step that answers with several choices, one for each text, whatever N the request asks for. Streamed they
+// come word by word, in turns. Without a text it fails like NoChoices.
+func (r Rule) Choices(texts ...string) Rule {
+	if len(texts) == 0 {
+		return r.Fail(NoChoices())
+	}
+	s := step{tokens: words(texts[0])}
+	for _, text := range texts[1:] {
+		s.others = append(s.others, words(text))
+	}
+	return r.add(s)
+}
 
 // CallTools adds a step that asks for tools to be called: see Tool.
 func (r Rule) CallTools(calls ...providers.ToolCall) Rule {
@@ -101,8 +79,16 @@ func (r Rule) Once() Rule {
 	return r
 }
 
-// String names the rule's conditions.
-func (r Rule) String() string {
+// PerRequest counts the steps for each distinct text of the user's last message, instead of for all calls together: one rule
+// then says how the first call with each question ends, and how the second. With Once it stops answering question by
+// question.
+func (r Rule) PerRequest() Rule {
+	r.perRequest = true
+	return r
+}
+
+// conditions names them, for errors.
+func (r Rule) conditions() string {
 	if len(r.when) == 0 {
 		return "on any"
 	}
@@ -127,9 +113,9 @@ func (r Rule) change(f func(*step)) Rule {
 	return r
 }
 
-func (r Rule) matches(req providers.Request) bool {
+func (r Rule) matches(a *asked) bool {
 	for _, m := range r.when {
-		if m.test != nil && !m.test(req) {
+		if m.test != nil && !m.test(a) {
 			return false
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/pawl-go/pawl/providers"
-	"github.com/sashabaranov/go-openai"
 )
 
 // Script answers by rules and records what it was asked. It is safe for concurrent use.
@@ -17,8 +16,14 @@ type Script struct {
 	rules []Rule
 
 	mu    sync.Mutex
-	taken []int // per rule, how many of its steps were taken
+	taken map[counter]int
 	calls []Call
+}
+
+// counter counts the steps that were taken of a rule, given by its index: all of them, or those of one question.
+type counter struct {
+	rule     int
+	question string
 }
 
 // Call is one request that a script has received.
@@ -32,7 +37,7 @@ type Call struct {
 // New returns a script with the given rules. The first rule that matches a request and is not used up answers it; a
 // request that none answers fails with the permanent code scripted_no_rule.
 func New(rules ...Rule) *Script {
-	return &Script{rules: rules, taken: make([]int, len(rules))}
+	return &Script{rules: slices.Clone(rules), taken: map[counter]int{}}
 }
 
 // Calls returns what was asked so far, in the order in which it came.
@@ -64,19 +69,24 @@ func (s *Script) take(req providers.Request, key string) (step, int) {
 	s.calls = append(s.calls, Call{Request: req, IdempotencyKey: key})
 	n := len(s.calls)
 	for _, i := range matching {
-		if st, ok := s.rules[i].step(s.taken[i]); ok {
-			s.taken[i]++
+		c := counter{rule: i}
+		if s.rules[i].perRequest {
+			c.question = lastUser(req)
+		}
+		if st, ok := s.rules[i].step(s.taken[c]); ok {
+			s.taken[c]++
 			return st, n
 		}
 	}
 	return s.unmatched(req), n
 }
 
+// matching returns the indices of the rules that match.
 func (s *Script) matching(req providers.Request) []int {
 	var out []int
-	asked := clone(req)
+	a := &asked{req: req}
 	for i := range s.rules {
-		if s.rules[i].matches(asked) {
+		if s.rules[i].matches(a) {
 			out = append(out, i)
 		}
 	}
@@ -87,7 +97,7 @@ func (s *Script) matching(req providers.Request) []int {
 func (s *Script) unmatched(req providers.Request) step {
 	names := make([]string, len(s.rules))
 	for i := range s.rules {
-		names[i] = s.rules[i].String()
+		names[i] = s.rules[i].conditions()
 	}
 	why := fmt.Sprintf("no rule of the script answers this request (model %q, %d messages, "+
 		"the last of the user has %d characters); the rules are: %s",
@@ -120,25 +130,4 @@ func clone(req providers.Request) providers.Request {
 		return req
 	}
 	return out
-}
-
-func lastUser(req providers.Request) string {
-	for _, m := range slices.Backward(req.Messages) {
-		if m.Role == openai.ChatMessageRoleUser {
-			return textOf(m)
-		}
-	}
-	return ""
-}
-
-// textOf returns the text of a message, also of one made of parts.
-func textOf(m providers.Message) string {
-	if len(m.MultiContent) == 0 {
-		return m.Content
-	}
-	var b strings.Builder
-	for _, part := range m.MultiContent {
-		b.WriteString(part.Text)
-	}
-	return b.String()
 }

@@ -35,15 +35,18 @@ func TestTheFirstRuleThatMatchesAnswers(t *testing.T) {
 	other := ask("anything")
 	other.Model = "other"
 	s := scripted.New(
-		scripted.On(scripted.LastRole("tool"), scripted.Contains("weather")).Reply("it rains"),
+		scripted.On(scripted.Last("rain"), scripted.Contains("weather")).Reply("it rains"),
 		scripted.On(scripted.Last("parts")).Reply("parts"),
 		scripted.On(scripted.Model("other")).Reply("other model"),
+		scripted.On(scripted.When("nothing", nil), scripted.Model("third")).Reply("third model"),
 		scripted.On(scripted.When("long", func(r providers.Request) bool { return len(r.Messages[0].Content) > 100 })).Reply("long"),
 		scripted.On().ReplyFunc(func(r providers.Request) string { return "you said " + r.Messages[0].Content }),
 	)
 	require.Equal(t, "it rains", chat(t, s, tool))
 	require.Equal(t, "parts", chat(t, s, parts))
 	require.Equal(t, "other model", chat(t, s, other))
+	other.Model = "third"
+	require.Equal(t, "third model", chat(t, s, other))
 	require.Equal(t, "long", chat(t, s, ask(strings.Repeat("x", 101))))
 	require.Equal(t, "you said hi", chat(t, s, ask("hi")))
 }
@@ -58,9 +61,89 @@ func TestStepsAreTakenInTurnAndTheLastRepeats(t *testing.T) {
 	}
 }
 
+func TestStepsAreTakenPerQuestion(t *testing.T) {
+	again := ask("x") // the same question, in a longer conversation
+	again.Messages = append([]providers.Message{{Role: "system", Content: "be brief"}}, again.Messages...)
+	again.Messages = append(again.Messages, providers.Message{Role: "tool", Content: "rain"})
+	parts := ask("")
+	parts.Messages[0] = providers.Message{Role: "user", MultiContent: []openai.ChatMessagePart{{Type: "text", Text: "x"}}}
+	type call struct {
+		req  providers.Request
+		want string
+	}
+	for name, tc := range map[string]struct {
+		rule  scripted.Rule
+		calls []call
+	}{
+		"each question starts anew": {
+			scripted.On().Reply("one").Reply("two").PerRequest(),
+			[]call{{ask("x"), "one"}, {ask("y"), "one"}, {ask("x"), "two"}, {ask("x"), "two"}, {ask("y"), "two"}, {ask("z"), "one"}},
+		},
+		"the last message of the user tells": {
+			scripted.On().Reply("one").Reply("two").Reply("three").PerRequest(),
+			[]call{{ask("x"), "one"}, {again, "two"}, {parts, "three"}},
+		},
+		"no message is a question too": {
+			scripted.On().PerRequest().Reply("one").Reply("two"),
+			[]call{{providers.Request{}, "one"}, {ask("x"), "one"}, {providers.Request{}, "two"}},
+		},
+		"Once, question by question": {
+			scripted.On().Reply("one").Once().PerRequest(),
+			[]call{{ask("x"), "one"}, {ask("x"), "next rule"}, {ask("y"), "one"}, {ask("y"), "next rule"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scripted.New(tc.rule, scripted.On().Reply("next rule"))
+			for i, c := range tc.calls {
+				require.Equal(t, c.want, chat(t, s, c.req), "call %d", i+1)
+			}
+		})
+	}
+	t.Run("two rules count apart", func(t *testing.T) {
+		s := scripted.New(
+			scripted.On(scripted.Model("other")).Reply("other 1").Reply("other 2").PerRequest(),
+			scripted.On().Reply("one").Reply("two").PerRequest())
+		other := ask("x")
+		other.Model = "other"
+		require.Equal(t, "other 1", chat(t, s, other))
+		require.Equal(t, "one", chat(t, s, ask("x")))
+		require.Equal(t, "other 2", chat(t, s, other))
+	})
+}
+
+func TestSeveralChoices(t *testing.T) {
+	p := scripted.New(scripted.On().Choices("a b", "c", "")).Provider("fake")
+	want := []string{"a b", "c", ""}
+	plain, err := p.Chat(t.Context(), ask("x"))
+	require.NoError(t, err)
+	require.Equal(t, 4, plain.Usage.CompletionTokens, "each choice counts")
+	var order []int
+	var f providers.Fold
+	for d, err := range p.Stream(t.Context(), ask("x")) {
+		require.NoError(t, err)
+		for _, c := range d.Choices {
+			order = append(order, c.Index)
+		}
+		f.Add(d)
+	}
+	require.Equal(t, []int{0, 1, 2, 0, 0, 1, 2}, order, "in turns, then the finish reasons")
+	for _, resp := range []*providers.Response{plain, f.Response()} {
+		var got []string
+		for i, c := range resp.Choices {
+			require.Equal(t, i, c.Index)
+			require.Equal(t, "assistant", c.Message.Role)
+			require.EqualValues(t, "stop", c.FinishReason)
+			got = append(got, c.Message.Content)
+		}
+		require.Equal(t, want, got)
+	}
+	_, err = scripted.New(scripted.On().Choices()).Provider("fake").Chat(t.Context(), ask("x"))
+	require.ErrorContains(t, err, "the answer has no choices")
+}
+
 func TestRulesAreValues(t *testing.T) {
 	base := scripted.On().Reply("base")
-	one, two := base.Reply("one"), base.Reply("two").After(time.Hour)
+	one, two := base.Reply("one"), base.Reply("two").After(time.Hour).PerRequest().Once()
 	for rule, want := range map[*scripted.Rule]string{&one: "one", &base: "base"} {
 		s := scripted.New(*rule)
 		require.Equal(t, "base", chat(t, s, ask("x")))
@@ -115,6 +198,7 @@ func TestTimeIsThatOfTheBubble(t *testing.T) {
 			}
 		}
 		require.Equal(t, []time.Duration{time.Second, 3 * time.Second, 5 * time.Second}, at)
+		require.Equal(t, 5*time.Second, time.Since(start), "nothing is waited for behind the last token")
 	})
 }
 
@@ -128,6 +212,14 @@ func TestRequestsAreCopies(t *testing.T) {
 	require.Equal(t, "x", req.Messages[0].Content)
 	req.Messages[0].Content = "changed by the caller"
 	s.Requests()[0].Messages[0].Content = "changed by the reader"
+	_, err := scripted.New(
+		scripted.On(scripted.When("rude", func(r providers.Request) bool {
+			r.Messages[0].Content = "changed by a condition"
+			return false
+		})).Reply("no"),
+		scripted.On(scripted.Last("changed by the caller")).Reply("yes"),
+	).Provider("fake").Chat(t.Context(), req)
+	require.NoError(t, err, "the other conditions see the record")
 	require.Equal(t, "x", s.Requests()[0].Messages[0].Content)
 	require.Equal(t, "x", s.Calls()[0].Request.Messages[0].Content)
 }

@@ -24,7 +24,8 @@ type step struct {
 	unmatched string
 
 	// An answer.
-	tokens                    []string
+	tokens                    []string   // of the first choice
+	others                    [][]string // tokens of further choices
 	answer                    func(providers.Request) string
 	tools                     []providers.ToolCall
 	refusal                   string
@@ -58,59 +59,98 @@ func (s step) resolve(req providers.Request) step {
 		for _, m := range req.Messages {
 			prompt += len(strings.Fields(textOf(m)))
 		}
-		s.usage = &[2]int{prompt, len(s.tokens) + len(s.tools)}
+		completion := len(s.tools)
+		for _, tokens := range s.choices() {
+			completion += len(tokens)
+		}
+		s.usage = &[2]int{prompt, completion}
 	}
 	return s
 }
 
-// deltas returns the pieces of the answer, the last ones (finish reason, usage) only if it ends whole.
-func (s step) deltas(req providers.Request, n int) iter.Seq[openai.ChatCompletionStreamResponse] {
-	return func(yield func(openai.ChatCompletionStreamResponse) bool) {
+// choices returns the tokens of each choice.
+func (s step) choices() [][]string { return append([][]string{s.tokens}, s.others...) }
+
+// chunks returns the pieces of the answer as time goes by, the last ones (finish reasons, usage) only if it ends whole. An
+// error is the context's, and the last thing it gives.
+func (s step) chunks(ctx context.Context, req providers.Request, n int) iter.Seq2[openai.ChatCompletionStreamResponse, error] {
+	return func(yield func(openai.ChatCompletionStreamResponse, error) bool) {
+		pause := time.Duration(0)
 		for _, c := range s.pieces() {
-			if !yield(s.chunk(req, n, c)) {
+			if err := wait(ctx, pause); err != nil {
+				yield(openai.ChatCompletionStreamResponse{}, err)
+				return
+			}
+			pause = s.every
+			if !yield(s.chunk(req, n, c), nil) {
 				return
 			}
 		}
 		if s.end != endWhole {
 			return
 		}
-		last := s.chunk(req, n)
-		if !s.noChoices {
-			if !yield(s.chunk(req, n, openai.ChatCompletionStreamChoice{FinishReason: s.finish})) {
+		for _, last := range s.closing(req, n) {
+			if !yield(last, nil) {
 				return
 			}
-		} else if s.promptFiltered {
-			last.PromptFilterResults = filtered()
 		}
-		last.Usage = s.used()
-		yield(last)
 	}
 }
 
-// pieces returns the tokens, the refusal and the tool calls, whose arguments come in two fragments as servers send them.
+// pieces returns the tokens, the choices in turns, the refusal and the tool calls, whose arguments come in two fragments as
+// servers send them.
 func (s step) pieces() []openai.ChatCompletionStreamChoice {
 	var out []openai.ChatCompletionStreamChoice
-	add := func(d openai.ChatCompletionStreamChoiceDelta) {
-		if len(out) == 0 {
-			d.Role = openai.ChatMessageRoleAssistant
+	choices := s.choices()
+	begun := make([]bool, len(choices))
+	add := func(choice int, d openai.ChatCompletionStreamChoiceDelta) {
+		if !begun[choice] {
+			begun[choice], d.Role = true, openai.ChatMessageRoleAssistant
 		}
-		out = append(out, openai.ChatCompletionStreamChoice{Delta: d})
+		out = append(out, openai.ChatCompletionStreamChoice{Index: choice, Delta: d})
 	}
-	for _, t := range s.tokens {
-		add(openai.ChatCompletionStreamChoiceDelta{Content: t})
+	for turn, more := 0, true; more; turn++ {
+		more = false
+		for i, tokens := range choices {
+			if turn < len(tokens) {
+				more = true
+				add(i, openai.ChatCompletionStreamChoiceDelta{Content: tokens[turn]})
+			}
+		}
 	}
 	if s.refusal != "" {
-		add(openai.ChatCompletionStreamChoiceDelta{Refusal: s.refusal})
+		add(0, openai.ChatCompletionStreamChoiceDelta{Refusal: s.refusal})
 	}
 	for i, t := range s.tools {
 		half := len(t.Function.Arguments) / 2
 		first, rest := t, providers.ToolCall{Index: &i}
 		first.Index = &i
 		first.Function.Arguments, rest.Function.Arguments = t.Function.Arguments[:half], t.Function.Arguments[half:]
-		add(openai.ChatCompletionStreamChoiceDelta{ToolCalls: []providers.ToolCall{first}})
-		add(openai.ChatCompletionStreamChoiceDelta{ToolCalls: []providers.ToolCall{rest}})
+		add(0, openai.ChatCompletionStreamChoiceDelta{ToolCalls: []providers.ToolCall{first}})
+		add(0, openai.ChatCompletionStreamChoiceDelta{ToolCalls: []providers.ToolCall{rest}})
 	}
 	return out
+}
+
+// closing returns the finish reason of each choice, and the usage.
+func (s step) closing(req providers.Request, n int) []openai.ChatCompletionStreamResponse {
+	var out []openai.ChatCompletionStreamResponse
+	last := s.chunk(req, n)
+	last.Usage = s.used()
+	switch {
+	case s.promptFiltered:
+		last.PromptFilterResults = filtered()
+	case !s.noChoices:
+		for i := range s.choices() {
+			out = append(out, s.chunk(req, n, openai.ChatCompletionStreamChoice{Index: i, FinishReason: s.finish}))
+		}
+	}
+	return append(out, last)
+}
+
+// speak takes the time that all pieces take.
+func (s step) speak(ctx context.Context) error {
+	return wait(ctx, s.every*time.Duration(max(0, len(s.pieces())-1)))
 }
 
 func (s step) chunk(req providers.Request, n int, c ...openai.ChatCompletionStreamChoice) openai.ChatCompletionStreamResponse {
@@ -130,15 +170,11 @@ func (s step) response(req providers.Request, n int) openai.ChatCompletionRespon
 		}
 		return r
 	}
-	r.Choices = []openai.ChatCompletionChoice{{
-		Message: providers.Message{
-			Role:      openai.ChatMessageRoleAssistant,
-			Content:   strings.Join(s.tokens, ""),
-			Refusal:   s.refusal,
-			ToolCalls: slices.Clone(s.tools),
-		},
-		FinishReason: s.finish,
-	}}
+	for i, tokens := range s.choices() {
+		m := providers.Message{Role: openai.ChatMessageRoleAssistant, Content: strings.Join(tokens, "")}
+		r.Choices = append(r.Choices, openai.ChatCompletionChoice{Index: i, Message: m, FinishReason: s.finish})
+	}
+	r.Choices[0].Message.Refusal, r.Choices[0].Message.ToolCalls = s.refusal, slices.Clone(s.tools)
 	return r
 }
 
