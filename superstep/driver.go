@@ -53,7 +53,9 @@ func (d *driver[S, U]) superStep(ctx context.Context, s *strand) error {
 	}
 	var err error
 	if len(d.m.Tasks()) == 1 {
-		err = d.runTask(ctx, &d.call, s, 0)
+		if err = d.runTask(ctx, &d.call, s, 0); !s.lost() {
+			d.call.release()
+		}
 	} else {
 		err = d.runTasks(ctx)
 	}

@@ -15,6 +15,7 @@ import (
 // one with goroutines.
 //
 //	for !m.Done() {
+//		if err := m.LimitError(); err != nil { ... }
 //		for i, t := range m.Tasks() { m.Complete(i, update, next) }
 //		if err := m.Advance(); err != nil { ... }
 //	}
@@ -108,7 +109,8 @@ func (m *Machine[S, U]) State() S { return m.view }
 // Accepted is how many super-steps are part of the state.
 func (m *Machine[S, U]) Accepted() int { return m.taken }
 
-// SuperStep is the number of the current super-step, from 1. When the machine is done, it is that of the last one.
+// SuperStep is the number of the super-step that the active tasks belong to, from 1. When the machine is done, it is that
+// of the last one.
 func (m *Machine[S, U]) SuperStep() int { return m.step }
 
 // SuperStepsLeft is how many super-steps the limit allows after the current one.
@@ -135,8 +137,12 @@ func (m *Machine[S, U]) LimitError() error {
 	return e
 }
 
-// Complete records the outcome of the i-th task: its update, and what a Goto node named. A task completes once.
+// Complete records the outcome of the i-th task: its update, and what a Goto node named. A task completes once. The error
+// is a *RouteError for a target that is not declared, a *MaxSuperStepsError where LimitError is, or tells of misuse.
 func (m *Machine[S, U]) Complete(i int, update U, next graph.Next) error {
+	if m.step > m.limit {
+		return m.LimitError()
+	}
 	if i < 0 || i >= len(m.tasks) {
 		return fmt.Errorf("pawl: super-step %d has no task %d", m.step, i)
 	}

@@ -106,12 +106,17 @@ func TestRule06_SiblingsAreAwaitedForGrace(t *testing.T) {
 	}{{"done within Grace", 2 * time.Second, 0}, {"not done", 4 * time.Second, 1}} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				started := make(chan struct{})
 				g := build(t, func(b *bld) {
 					b.Start(b.Node("slow", func(ctx context.Context, _ st) (up, error) {
+						close(started)
 						<-ctx.Done()
 						time.Sleep(tc.cleanup)
 						return up{}, nil
-					}), b.Node("bad", fails(errBoom)))
+					}), b.Node("bad", func(context.Context, st) (up, error) {
+						<-started // or slow would never be called
+						return up{}, errBoom
+					}))
 				})
 				begin := time.Now()
 				o := play(t.Context(), t, g, superstep.Config{Grace: 3 * time.Second}, st{})

@@ -101,12 +101,6 @@ func acquire(ctx context.Context, slots chan struct{}) bool {
 	}
 }
 
-func release(slots chan struct{}) {
-	if slots != nil {
-		<-slots
-	}
-}
-
 // fail ends the run for a reason that is no task's.
 func (r *run) fail(err error) {
 	r.mu.Lock()

@@ -59,7 +59,8 @@ type Result[S any] struct {
 	SuperSteps int
 	// Usage is what the run's model calls used, those of failed attempts included.
 	Usage task.Usage
-	// Unfired lists the joins that never fired and the nodes that were never reached, if the run succeeded.
+	// Unfired lists the joins that never fired and the nodes that were never reached, if the run succeeded. Those of
+	// subgraphs are reported as events only.
 	Unfired []task.Unfired
 	// Abandoned is how many calls of the run ignored the end of their context and were left behind.
 	Abandoned int
@@ -84,7 +85,7 @@ func RunID(id string) RunOption {
 //   - *CancelledError: ctx ended, or Stop was called
 //   - *task.PanicError of an observer
 //
-// No goroutine outlives Run, except calls that ignored the end of their context for longer than Grace.
+// A run that is refused, for an empty RunID or after Stop, has no events. No goroutine outlives Run, except calls that ignored the end of their context for longer than Grace.
 func (r *Runner[S, U]) Run(ctx context.Context, in S, opts ...RunOption) (*Result[S], error) {
 	id, err := runID(opts)
 	if err != nil {
@@ -113,7 +114,7 @@ func runID(opts []RunOption) (string, error) {
 func (r *Runner[S, U]) Abandoned() int { return int(r.stuck.Load()) }
 
 // Stop drains the runner: no further run and no further super-step starts. The super-steps under way may finish within
-// Grace, then they are cancelled. A run in its last super-step simply completes; the others return an error that is
+// Grace, then they are cancelled; calls that ignore that are left behind after another Grace. A run in its last super-step simply completes; the others return an error that is
 // ErrStopped. Stop returns when no run is left, or with ctx's error. It may be called at any time, and again.
 func (r *Runner[S, U]) Stop(ctx context.Context) error {
 	r.mu.Lock()

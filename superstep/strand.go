@@ -67,6 +67,9 @@ func (s *strand) leave() bool { return s.state.CompareAndSwap(strandCalling, str
 // blocked reports whether the call waits for a consumer of events.
 func (s *strand) blocked() bool { return s.emitting.Load() > 0 }
 
+// stopped reports whether the strand has been told to make no more calls.
+func (s *strand) stopped() bool { return s.state.Load() == strandStopped }
+
 // lost reports whether the strand has been abandoned.
 func (s *strand) lost() bool { return s.state.Load() == strandAbandoned }
 

@@ -18,7 +18,8 @@ type call[S, U any] struct {
 	t    *Task
 	node *graph.PlanNode[S, U]
 	prog *nodeProgram
-	next graph.Next // what the last attempt, a Goto, named
+	next graph.Next       // what the last attempt, a Goto, named
+	held [2]chan struct{} // slots to give back
 }
 
 // runTask runs the i-th task to its end, whatever attempts that takes, and completes it in the machine. The error is a
@@ -80,21 +81,33 @@ func (d *driver[S, U]) pathOf(name string) string {
 // failed says that the task has failed for good.
 func (c *call[S, U]) failed(err error) *NodeError { return c.d.run.nodeError(c.s.at(), err, err) }
 
-// limited runs the task when the limits on concurrency allow it. A subgraph takes no slot of the run's: its nodes do.
+// limited runs the task when the limits on concurrency allow it. A subgraph takes no slot of the run's: its nodes do. The
+// slots are kept until release: if the task has failed, its siblings must hear of it before one of them gets its place.
 func (c *call[S, U]) limited(ctx context.Context) (u U, err error) {
-	own := c.d.run.slotsOf(c.prog, c.node.MaxConcurrency)
-	if !acquire(ctx, own) {
-		return u, c.d.run.ended(ctx)
+	slots := [2]chan struct{}{c.d.run.slotsOf(c.prog, c.node.MaxConcurrency)}
+	if c.prog.child == nil {
+		slots[1] = c.d.run.slots
 	}
-	defer release(own)
+	for i, s := range slots {
+		if !acquire(ctx, s) {
+			return u, c.d.run.ended(ctx)
+		}
+		c.held[i] = s
+	}
 	if c.prog.child != nil {
 		return c.subgraph(ctx)
 	}
-	if !acquire(ctx, c.d.run.slots) {
-		return u, c.d.run.ended(ctx)
-	}
-	defer release(c.d.run.slots)
 	return c.function(ctx)
+}
+
+// release gives the task's slots back.
+func (c *call[S, U]) release() {
+	for i, s := range c.held {
+		if s != nil {
+			<-s
+			c.held[i] = nil
+		}
+	}
 }
 
 // function calls a function node under its retry policy, then its Catch handler if it failed for good.
@@ -120,9 +133,16 @@ func (c *call[S, U]) function(ctx context.Context) (U, error) {
 // catchable reports whether a Catch handler may be asked. It may not if the call has ended its goroutine: where that was
 // ours there is nobody left to ask it. Nor if the node has changed the state it was given, which nothing mends.
 func catchable(err error) bool {
-	var p *task.PanicError
-	var m *MutationError
-	return !(errors.As(err, &p) && p.Value == any(task.ErrGoexit)) && !errors.As(err, &m)
+	if gaveUp := (*retrypolicy.AttemptsError)(nil); errors.As(err, &gaveUp) {
+		err = gaveUp.Err
+	}
+	switch e := err.(type) { //nolint:errorlint // only what this node did: it may return what another run met
+	case *task.PanicError:
+		return e.Value != any(task.ErrGoexit)
+	case *MutationError:
+		return false
+	}
+	return true
 }
 
 // attempt makes one attempt, here, or elsewhere if its time is limited: then it may have to be left behind while its
@@ -130,6 +150,9 @@ func catchable(err error) bool {
 func (c *call[S, U]) attempt(ctx context.Context) (u U, err error) {
 	a := c.begin(ctx, false)
 	if c.node.Timeout > 0 {
+		if c.s.stopped() {
+			return u, c.d.run.ended(ctx)
+		}
 		return c.detached(a)
 	}
 	c.s.whose = c.prog.whose
@@ -266,13 +289,15 @@ func (c *call[S, U]) handle(ctx context.Context, failed *NodeError) (U, error) {
 	c.next = graph.Next{} // what the node named goes with it
 	a := c.begin(ctx, true)
 	c.s.whose, c.s.caught = "Catch handler of "+c.prog.whose, failed
-	if !c.s.enter() {
-		var none U
-		return none, c.d.run.ended(ctx)
-	}
-	u, err := c.invokeHandler(a, failed)
-	if !c.s.leave() {
-		return u, errLost
+	var u U
+	var err error
+	if c.s.enter() {
+		u, err = c.invokeHandler(a, failed)
+		if !c.s.leave() {
+			return u, errLost
+		}
+	} else {
+		err = c.d.run.ended(ctx)
 	}
 	a.over.Store(true)
 	c.s.caught = nil

@@ -120,6 +120,7 @@ func (w *worker[S, U]) work() {
 		} else {
 			w.g.complete.Add(1)
 		}
+		w.call.release()
 	}
 }
 
@@ -135,6 +136,7 @@ func (w *worker[S, U]) exit() {
 	}
 	if len(w.open) > 0 { // the task has ended the goroutine under us
 		w.g.fail(w.g.d.run.goexit(w.g.ctx, &w.strand))
+		w.call.release()
 	}
 	w.g.exit()
 }
