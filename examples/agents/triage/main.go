@@ -73,18 +73,19 @@ func run(ctx context.Context, text []byte, n int, live bool) error {
 		return err
 	}
 	sum := newSummary()
-	m, err := openModels(live, sum.breakerChanged)
+	rules := gatewayRules() // one for all layers: the executor, the fallback and the breakers must not disagree
+	m, err := openModels(live, rules, sum.breakerChanged)
 	if err != nil {
 		return err
 	}
 	defer m.close()
-	g, err := build(m)
+	g, err := build(m, rules)
 	if err != nil {
 		return err
 	}
 	runner, err := superstep.NewRunner(g, superstep.Config{
 		MaxConcurrentRuns: 16,
-		Classifier:        rules(),
+		Classifier:        rules,
 		Observers:         []func(task.Event){sum.observe},
 	})
 	if err != nil {
@@ -105,7 +106,7 @@ func run(ctx context.Context, text []byte, n int, live bool) error {
 }
 
 // build makes the graph.
-func build(m *models) (*graph.Graph[State, Update], error) {
+func build(m *models, rules classifier.RunErrorClassifier) (*graph.Graph[State, Update], error) {
 	policy := retrypolicy.New() // the class of an error decides whether it is retried
 	policy.MaxAttempts = 4
 	policy.InitialDelay = 20 * time.Millisecond
@@ -113,7 +114,7 @@ func build(m *models) (*graph.Graph[State, Update], error) {
 
 	b := graph.New("triage", graph.Fields[State, Update]())
 	classify := b.Node("classify", nodes.Chat(m.front, askCategory, takeCategory), retry)
-	b.Catch(classify, leaveToPerson)
+	b.Catch(classify, leaveToPerson(rules))
 	handlers := map[string]graph.Node{
 		"billing":   b.Node("billing", nodes.Chat(m.billing, askReply, takeReply), retry),
 		"technical": b.Node("technical", nodes.Chat(m.front, askReply, takeReply), retry),
@@ -128,9 +129,11 @@ func build(m *models) (*graph.Graph[State, Update], error) {
 }
 
 // leaveToPerson is what happens to a ticket that no model may or can classify.
-func leaveToPerson(_ context.Context, _ State, err error) (Update, error) {
-	why := rules().Classify(err).Class
-	return Update{Category: "person", By: "person", Reply: fmt.Sprintf("for a person to read: %s", why)}, nil
+func leaveToPerson(rules classifier.RunErrorClassifier) func(context.Context, State, error) (Update, error) {
+	return func(_ context.Context, _ State, err error) (Update, error) {
+		why := rules.Classify(err).Class
+		return Update{Category: "person", By: "person", Reply: fmt.Sprintf("for a person to read: %s", why)}, nil
+	}
 }
 
 // thank needs no model.
@@ -138,9 +141,10 @@ func thank(s State) (Update, error) {
 	return Update{By: "template", Reply: "Thank you, " + s.Ticket.Customer + ". We have passed it on."}, nil
 }
 
-// rules says what the errors mean that only our gateway has. It reports what its data-loss filter blocks as a failure of
-// its own, HTTP 500 with the code dlp_blocked. By the default rules such a call would be made again, and blocked again.
-func rules() classifier.RunErrorClassifier {
+// gatewayRules say what the errors mean that only our gateway has. It reports what its data-loss filter blocks as a failure
+// of its own, HTTP 500 with the code dlp_blocked. By the default rules such a call would be made again, and blocked again,
+// and a breaker would take it for an outage.
+func gatewayRules() classifier.RunErrorClassifier {
 	ours := func(err error) classifier.Classification {
 		var call *providers.CallError
 		if errors.As(err, &call) && call.Code == "dlp_blocked" {

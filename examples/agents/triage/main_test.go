@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/pawl-go/pawl/classifier"
+	"github.com/pawl-go/pawl/providers"
 	"github.com/pawl-go/pawl/providers/scripted"
 )
 
@@ -35,6 +37,32 @@ func Example() {
 	// breaker      1      times opened
 	// tokens       18245  for prompts
 	//              1740   for answers
+}
+
+// What the gateway blocks is no outage, if the breaker is told so.
+func TestBlockedTicketsDoNotOpenTheBreaker(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rules classifier.RunErrorClassifier
+		opens bool
+	}{
+		"the gateway's rules": {gatewayRules(), false},
+		"the default rules":   {classifier.Default(), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opened := false
+			m, err := openModels(false, tc.rules, func(_, to providers.CircuitState) { opened = to == providers.CircuitOpen })
+			require.NoError(t, err)
+			defer m.close()
+			blocked := askCategory(State{Ticket: Ticket{ID: "T-001", Text: "My card is 4111 1111 1111 1111."}})
+			for range 60 {
+				_, err := m.front.Chat(t.Context(), blocked)
+				require.Error(t, err)
+			}
+			require.Equal(t, tc.opens, opened)
+			_, err = m.front.Chat(t.Context(), askCategory(State{Ticket: Ticket{ID: "T-002", Text: "Where is my invoice?"}}))
+			require.Equal(t, tc.opens, err != nil)
+		})
+	}
 }
 
 func TestTheFileIsComplete(t *testing.T) {

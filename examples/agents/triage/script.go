@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,17 +16,17 @@ import (
 // another at first, and of every fifty it breaks off one reply. The gateway before it lets no card number pass.
 func frontScript() *scripted.Script {
 	toClassify, toReply := scripted.Contains(categoryPrompt), scripted.Contains(replyPrompt)
-	rules := []scripted.Rule{scripted.On(scripted.When("a card number", hasCardNumber)).Fail(blocked())}
-	for i := 0; i < 200; i += 10 {
-		rules = append(rules,
-			scripted.On(toClassify, ticket(i+3)).Fail(scripted.RateLimited(50*time.Millisecond)).ReplyFunc(category),
-			scripted.On(toClassify, ticket(i+7)).Fail(scripted.Status(http.StatusServiceUnavailable)).ReplyFunc(category),
-		)
-	}
-	for i := 0; i < 200; i += 50 {
-		rules = append(rules, scripted.On(toReply, ticket(i+5)).Fail(scripted.Cut("Thank ", "you ", "for ")).ReplyFunc(reply))
-	}
-	return scripted.New(append(rules, scripted.On(toClassify).ReplyFunc(category), scripted.On(toReply).ReplyFunc(reply))...)
+	return scripted.New(
+		scripted.On(scripted.When("a card number", hasCardNumber)).Fail(blocked()),
+		scripted.On(toClassify, ticket("3")).PerRequest().
+			Fail(scripted.RateLimited(50*time.Millisecond)).ReplyFunc(category),
+		scripted.On(toClassify, ticket("7")).PerRequest().
+			Fail(scripted.Status(http.StatusServiceUnavailable)).ReplyFunc(category),
+		scripted.On(toReply, ticket("05", "55")).PerRequest().
+			Fail(scripted.Cut("Thank ", "you ", "for ")).ReplyFunc(reply),
+		scripted.On(toClassify).ReplyFunc(category),
+		scripted.On(toReply).ReplyFunc(reply),
+	)
 }
 
 // specialistScript is what the specialist does offline: it is down all the time.
@@ -38,7 +39,12 @@ func backupScript() *scripted.Script {
 	return scripted.New(scripted.On().ReplyFunc(reply))
 }
 
-func ticket(n int) scripted.Match { return scripted.Contains(fmt.Sprintf("T-%03d ", n)) }
+// ticket is met by the tickets whose number ends so.
+func ticket(endings ...string) scripted.Match {
+	return scripted.When(fmt.Sprintf("ticket ends with one of %q", endings), func(req providers.Request) bool {
+		return slices.ContainsFunc(endings, func(end string) bool { return strings.HasSuffix(ticketID(req), end) })
+	})
+}
 
 // blocked is how the gateway reports that its data-loss filter has stopped a request.
 func blocked() scripted.Failure {
@@ -66,8 +72,12 @@ func category(req providers.Request) string {
 }
 
 func reply(req providers.Request) string {
+	return "Thank you for " + ticketID(req) + ". We are looking into it."
+}
+
+func ticketID(req providers.Request) string {
 	id, _, _ := strings.Cut(userText(req), " ")
-	return "Thank you for " + id + ". We are looking into it."
+	return id
 }
 
 func userText(req providers.Request) string { return req.Messages[len(req.Messages)-1].Content }
