@@ -43,7 +43,7 @@ func (m MaxConcurrent) Wrap(next Provider) (Provider, error) {
 	return s.Wrap(next)
 }
 
-// Slots are what MaxConcurrent counts. All providers that it wraps share them. It is safe for concurrent use.
+// Slots are what MaxConcurrent counts. All providers that they wrap share them. They are safe for concurrent use.
 type Slots struct {
 	calls int
 

@@ -29,11 +29,11 @@ func requireProblems(t *testing.T, err error, config string, fields ...string) {
 
 func TestWrapNamesEverythingThatIsWrong(t *testing.T) {
 	var none *providers.Limiter
-	_, err := providers.Wrap(nil, providers.Timeout{Call: -1}, nil, none, providers.MaxConcurrent{})
+	_, err := providers.Wrap(nil, then(&fake{}), providers.Timeout{Call: -1}, nil, none, providers.MaxConcurrent{})
 	require.ErrorContains(t, err, "the provider is nil")
 	require.ErrorContains(t, err, "Call is -1ns")
-	require.ErrorContains(t, err, "middleware 2 is nil")
 	require.ErrorContains(t, err, "middleware 3 is nil")
+	require.ErrorContains(t, err, "middleware 4 is nil")
 	require.ErrorContains(t, err, "Calls is 0")
 	var p *fake
 	_, err = providers.Wrap(p)

@@ -1,17 +1,15 @@
 package providers
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"reflect"
 	"slices"
 )
 
 // Middleware puts something around a provider. Timeout, RateLimit, MaxConcurrent, Breaker and Fallback are middleware, and
-// so are Limiter, Slots and Circuit, which are what the first of these keep: make one with New where it is to be watched,
-// or shared between providers.
+// so are Limiter, Slots and Circuit, which are what RateLimit, MaxConcurrent and Breaker keep: make one with New where it is
+// to be shared between providers, or watched.
 type Middleware interface {
 	// Wrap returns a provider around next. The error is a *ConfigError if the configuration is bad.
 	Wrap(next Provider) (Provider, error)
@@ -54,12 +52,10 @@ func Wrap(p Provider, outermost ...Middleware) (Provider, error) {
 	return p, nil
 }
 
-// nobody stands in for a provider while configurations are checked.
-type nobody struct{}
+// nobody stands in for a provider while configurations are checked. It is asked for its name only.
+type nobody struct{ Provider }
 
-func (nobody) Name() string                                             { return "" }
-func (nobody) Chat(context.Context, Request) (*Response, error)         { return nil, Check(nil) }
-func (nobody) Stream(context.Context, Request) iter.Seq2[*Delta, error] { return nil }
+func (nobody) Name() string { return "" }
 
 // isNil also finds a nil pointer in an interface, which would panic at the first call only.
 func isNil(v any) bool {

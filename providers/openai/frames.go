@@ -20,6 +20,8 @@ const drainTime = 50 * time.Millisecond
 // eagerFields bounds how often the data of one frame is looked at before its end. Looking costs the length of the data.
 const eagerFields = 64
 
+const detailFrame = "a frame of the stream cannot be read"
+
 // errTooLong ends a stream that has given more than may be read.
 var errTooLong = errors.New("longer than MaxResponseBytes")
 
@@ -101,13 +103,17 @@ func (f *frames) line() ([]byte, error) {
 			return nil, errTooLong
 		}
 		if err == nil && line == nil {
-			return bytes.TrimSuffix(bytes.TrimSuffix(part, []byte{'\n'}), []byte{'\r'}), nil
+			return chomp(part), nil
 		}
 		line = append(line, part...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte{'\n'}), []byte{'\r'}), err
+			return chomp(line), err
 		}
 	}
+}
+
+func chomp(line []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte{'\n'}), []byte{'\r'})
 }
 
 // take handles one line.
@@ -187,7 +193,7 @@ func (f *frames) dispatch() error {
 	case data[0] != '{':
 		return nil // a keep-alive: ping, null
 	case !json.Valid(data):
-		return f.source.Broken("a frame of the stream cannot be read", nil)
+		return f.source.Broken(detailFrame, nil)
 	case !bytes.Contains(data, []byte(`"choices"`)) && !bytes.Contains(data, []byte(`"usage"`)):
 		return nil // another event: {"type":"ping"}
 	}
@@ -213,7 +219,7 @@ func (f *frames) emit(chunk []byte) error {
 	}
 	f.out.WriteByte('\n')
 	if err != nil {
-		return f.source.Broken("a frame of the stream cannot be read", err)
+		return f.source.Broken(detailFrame, err)
 	}
 	return nil
 }

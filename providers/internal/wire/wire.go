@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -61,7 +62,7 @@ func (s Source) build(obj *Object, below error, header http.Header, body []byte)
 	e := &providers.CallError{
 		Provider:  s.Provider,
 		Class:     classifier.Default().Classify(below).Class,
-		RequestID: s.identifier(firstHeader(header, "X-Request-Id", "Request-Id")),
+		RequestID: s.requestID(header),
 		Hint:      providers.ServerHint(header, body, time.Now()),
 		NoRetry:   strings.EqualFold(strings.TrimSpace(header.Get("X-Should-Retry")), "false"),
 	}
@@ -82,7 +83,7 @@ func (s Source) redirect(status int, header http.Header) *providers.CallError {
 		Class:     classifier.InvalidRequest,
 		Status:    status,
 		Detail:    "the endpoint answers with a redirect or no answer at all: set BaseURL to where it points",
-		RequestID: s.identifier(firstHeader(header, "X-Request-Id", "Request-Id")),
+		RequestID: s.requestID(header),
 	}
 }
 
@@ -134,13 +135,9 @@ func (s Source) censor(text string) string {
 	return text
 }
 
-func firstHeader(h http.Header, names ...string) string {
-	for _, n := range names {
-		if v := h.Get(n); v != "" {
-			return v
-		}
-	}
-	return ""
+// requestID is the server's name for the request.
+func (s Source) requestID(h http.Header) string {
+	return s.identifier(cmp.Or(h.Get("X-Request-Id"), h.Get("Request-Id")))
 }
 
 // jsonKind returns the first byte of a JSON text, or 0.
