@@ -137,7 +137,7 @@ func (s Source) censor(text string) string {
 
 // requestID is the server's name for the request.
 func (s Source) requestID(h http.Header) string {
-	return s.identifier(cmp.Or(h.Get("X-Request-Id"), h.Get("Request-Id")))
+	return s.identifier(cmp.Or(h.Get("X-Request-ID"), h.Get("Request-Id")))
 }
 
 // jsonKind returns the first byte of a JSON text, or 0.
