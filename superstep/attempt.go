@@ -41,7 +41,7 @@ func (a *attempt) Emit(ev task.Event) {
 	if a.run.events != nil {
 		a.strand.emitting.Add(1)
 		defer a.strand.emitting.Add(-1)
-		a.run.events.send(a.run, ev, a.at.header(), a)
+		a.run.events.send(a.run, ev, a.header(), a)
 	}
 }
 
@@ -66,6 +66,8 @@ func (a *attempt) used() task.Usage {
 	}
 	return *a.usage
 }
+
+func (a *attempt) header() task.Header { return a.at.header(a.place) }
 
 // isOver reports whether the attempt has returned or was abandoned.
 func (a *attempt) isOver() bool { return a.over.Load() || a.strand.lost() }

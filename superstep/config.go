@@ -16,7 +16,8 @@ type Config struct {
 	// MaxSuperSteps is how many super-steps a run may take; a subgraph has the same number for itself, unless
 	// graph.MaxSuperSteps gives it another. 0 is 100; negative is refused.
 	MaxSuperSteps int
-	// RunTimeout bounds a whole run. 0 is no bound; negative is refused.
+	// RunTimeout bounds a whole run, from the moment it starts: the wait for one of the MaxConcurrentRuns does not count.
+	// 0 is no bound; negative is refused.
 	RunTimeout time.Duration
 	// MaxConcurrentRuns bounds how many runs of the Runner are under way at once; further ones wait, in order, until
 	// their context ends. 0 is no limit; negative is refused.

@@ -29,7 +29,7 @@ func (d *driver[S, U]) drive(ctx context.Context, s *strand) error {
 		}
 	}
 	// What ends the run after its last task still ends it; the state has all of it.
-	if ctx.Err() != nil {
+	if over(ctx) {
 		return d.run.ended(ctx)
 	}
 	if d.run.events != nil {
@@ -39,9 +39,6 @@ func (d *driver[S, U]) drive(ctx context.Context, s *strand) error {
 }
 
 func (d *driver[S, U]) superStep(ctx context.Context, s *strand) error {
-	if err := d.m.LimitError(); err != nil {
-		return err
-	}
 	if ctx.Err() != nil {
 		return d.run.ended(ctx)
 	}
@@ -49,12 +46,12 @@ func (d *driver[S, U]) superStep(ctx context.Context, s *strand) error {
 		return d.run.stoppedError()
 	}
 	if d.run.events != nil {
-		d.run.emit(&task.SuperStepStarted{Tasks: len(d.m.Tasks())}, task.Header{Node: d.path, SuperStep: d.m.SuperStep()})
+		d.run.emit(&task.SuperStepStarted{Tasks: len(d.m.Tasks())}, d.header(d.m.SuperStep()))
 	}
 	var err error
 	if len(d.m.Tasks()) == 1 {
 		if err = d.runTask(ctx, &d.call, s, 0); !s.lost() {
-			d.call.release()
+			d.call.close(err)
 		}
 	} else {
 		err = d.runTasks(ctx)
@@ -63,20 +60,23 @@ func (d *driver[S, U]) superStep(ctx context.Context, s *strand) error {
 		return err
 	}
 	s.whose = "router or reducer"
-	step := d.m.SuperStep()
-	if err := d.m.Advance(); err != nil {
-		return err
+	step, before := d.m.SuperStep(), d.m.SuperSteps()
+	err = d.m.Advance()
+	if d.run.events != nil && d.m.SuperSteps() > before {
+		d.run.emit(&task.SuperStepCompleted{}, d.header(step))
 	}
-	if d.run.events != nil {
-		d.run.emit(&task.SuperStepCompleted{}, task.Header{Node: d.path, SuperStep: step})
-	}
-	return nil
+	return err
+}
+
+// header places an event at a super-step of this graph.
+func (d *driver[S, U]) header(step int) task.Header {
+	return task.Header{Scope: d.scope, Node: d.path, SuperStep: step}
 }
 
 func (d *driver[S, U]) reportJoins() {
 	for _, u := range d.m.Unfired() {
 		if u.Join {
-			d.run.emit(&task.JoinUnfired{Unfired: u}, task.Header{Node: d.path})
+			d.run.emit(&task.JoinUnfired{Unfired: u}, d.header(0))
 		}
 	}
 }

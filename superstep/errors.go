@@ -11,7 +11,7 @@ import (
 )
 
 // ErrStopped is what errors.Is finds in the error of a run that Stop ended, or that was started after Stop.
-var ErrStopped = errors.New("pawl: the runner was stopped")
+var ErrStopped = errors.New("pawl: the runner was stopped: use a new Runner")
 
 // NodeError says which task failed for good, and why. errors.Is and errors.As reach the cause.
 type NodeError struct {
@@ -23,13 +23,21 @@ type NodeError struct {
 	Attempts int
 	Class    classifier.RunErrorClass
 	Err      error
+
+	fannedOut bool
 }
 
-// Error names the task and tells what its error says.
+// Error names the task ("draft", or "search[3]" for one of a fan-out) and tells what its error says.
 func (e *NodeError) Error() string {
-	return fmt.Sprintf("pawl: node %q failed in super-step %d (task %d): %s", e.Node, e.SuperStep, e.Task,
-		strings.TrimPrefix(classifier.Message(e.Err), "pawl: "))
+	node := e.Node
+	if e.fannedOut {
+		node = fmt.Sprintf("%s[%d]", e.Node, e.Task)
+	}
+	return fmt.Sprintf("pawl: node %q, super-step %d: %s", node, e.SuperStep, plain(e.Err))
 }
+
+// plain is the text of an error inside another: without bodies, and without the prefix that stands in front already.
+func plain(err error) string { return strings.TrimPrefix(classifier.Message(err), "pawl: ") }
 
 // Unwrap returns the cause.
 func (e *NodeError) Unwrap() error { return e.Err }
@@ -45,7 +53,7 @@ type CatchError struct {
 
 // Error tells both failures.
 func (e *CatchError) Error() string {
-	return fmt.Sprintf("the Catch handler failed: %s (it was called for: %s)", classifier.Message(e.Handler), classifier.Message(e.First))
+	return fmt.Sprintf("pawl: the Catch handler failed: %s (it was called for: %s)", plain(e.Handler), plain(e.First))
 }
 
 // Unwrap returns the handler's failure, then the first.
@@ -93,8 +101,7 @@ type ReduceError struct {
 
 // Error names the super-step and the nodes.
 func (e *ReduceError) Error() string {
-	return fmt.Sprintf("pawl: super-step %d: merging the updates of %s: %s", e.SuperStep, strings.Join(e.Nodes, ", "),
-		strings.TrimPrefix(classifier.Message(e.Err), "pawl: "))
+	return fmt.Sprintf("pawl: super-step %d: merging the updates of %s: %s", e.SuperStep, strings.Join(e.Nodes, ", "), plain(e.Err))
 }
 
 // Unwrap returns the cause.
@@ -119,7 +126,7 @@ type RunTimeoutError struct{ After time.Duration }
 
 // Error tells the limit.
 func (e *RunTimeoutError) Error() string {
-	return fmt.Sprintf("pawl: the run took longer than its RunTimeout of %v", e.After)
+	return fmt.Sprintf("pawl: the run took longer than its RunTimeout of %v: raise it, or bound slow nodes with graph.Timeout", e.After)
 }
 
 // Is makes the error a context.DeadlineExceeded.

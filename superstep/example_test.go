@@ -148,9 +148,6 @@ func ExampleMachine() {
 		log.Fatal(err)
 	}
 	for !m.Done() {
-		if err := m.LimitError(); err != nil {
-			log.Fatal(err)
-		}
 		fmt.Println("super-step", m.SuperStep(), "has", len(m.Tasks()), "tasks")
 		for i := range m.Tasks() { // whoever drives it does the work, in any order
 			if err := m.Complete(i, Change{Notes: []string{fmt.Sprintf("%d.%d", m.SuperStep(), i)}}, graph.Next{}); err != nil {

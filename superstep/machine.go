@@ -15,7 +15,6 @@ import (
 // one with goroutines.
 //
 //	for !m.Done() {
-//		if err := m.LimitError(); err != nil { ... }
 //		for i, t := range m.Tasks() { m.Complete(i, update, next) }
 //		if err := m.Advance(); err != nil { ... }
 //	}
@@ -28,10 +27,10 @@ type Machine[S, U any] struct {
 	taken int // how many were accepted
 
 	// state is the master: its slices may have room behind their length, for appends. view is the same state clipped,
-	// and the only one that is handed out. next is where a super-step is reduced before it is accepted.
-	state, view, next S
+	// and the only one that is handed out. next and nextView are the same of a super-step that is not accepted yet.
+	state, view, next, nextView S
 
-	tasks  []Task
+	tasks  []Activation
 	writes []graph.Write[U] // by task
 	nexts  []graph.Next     // by task; empty in a graph without Goto nodes
 	done   []bool           // by task
@@ -48,8 +47,8 @@ type Machine[S, U any] struct {
 	hasGoto bool
 }
 
-// Task is one active task: a node, and the item it runs on if it is fanned out.
-type Task struct {
+// Activation is one active task: a node, and the item it runs on if it is fanned out.
+type Activation struct {
 	Node  int // index in the graph's plan
 	Index int // number among the node's tasks of this super-step; 0 for a node that is not fanned out
 	Items graph.Items
@@ -106,8 +105,8 @@ func newMachine[S, U any](plan *graph.Plan[S, U], in S, limit int) *Machine[S, U
 // State returns the state after the last accepted super-step. Its slices are clipped and safe to append to.
 func (m *Machine[S, U]) State() S { return m.view }
 
-// Accepted is how many super-steps are part of the state.
-func (m *Machine[S, U]) Accepted() int { return m.taken }
+// SuperSteps is how many super-steps are part of the state.
+func (m *Machine[S, U]) SuperSteps() int { return m.taken }
 
 // SuperStep is the number of the super-step that the active tasks belong to, from 1. When the machine is done, it is that
 // of the last one.
@@ -118,36 +117,22 @@ func (m *Machine[S, U]) SuperStepsLeft() int { return m.limit - m.step }
 
 // Tasks are the active tasks, in task order: nodes in the order of their declaration, then fan-outs, by node and in the
 // order of their items. The slice is valid until Advance.
-func (m *Machine[S, U]) Tasks() []Task { return m.tasks }
+func (m *Machine[S, U]) Tasks() []Activation { return m.tasks }
 
 // Done reports whether nothing is active.
 func (m *Machine[S, U]) Done() bool { return len(m.tasks) == 0 }
 
-// LimitError is a *MaxSuperStepsError if the current super-step is one more than the limit allows, and nil otherwise.
-func (m *Machine[S, U]) LimitError() error {
-	if m.step <= m.limit || m.Done() {
-		return nil
-	}
-	e := &MaxSuperStepsError{Limit: m.limit}
-	for _, t := range m.tasks {
-		if name := m.plan.Nodes[t.Node].Name; !slices.Contains(e.Active, name) {
-			e.Active = append(e.Active, name)
-		}
-	}
-	return e
-}
-
 // Complete records the outcome of the i-th task: its update, and what a Goto node named. A task completes once. The error
-// is a *RouteError for a target that is not declared, a *MaxSuperStepsError where LimitError is, or tells of misuse.
+// is a *RouteError for a target that is not declared, a *MaxSuperStepsError beyond the limit, or tells of misuse.
 func (m *Machine[S, U]) Complete(i int, update U, next graph.Next) error {
-	if m.step > m.limit {
-		return m.LimitError()
+	if err := m.limitError(); err != nil {
+		return err
 	}
 	if i < 0 || i >= len(m.tasks) {
 		return fmt.Errorf("pawl: super-step %d has no task %d", m.step, i)
 	}
 	if m.done[i] {
-		return fmt.Errorf("pawl: super-step %d: task %d (%s) was completed before", m.step, i, m.plan.Nodes[m.tasks[i].Node].Name)
+		return fmt.Errorf("pawl: super-step %d: task %d (%s) was completed before: complete each task once", m.step, i, m.plan.Nodes[m.tasks[i].Node].Name)
 	}
 	if next.Len() > 0 {
 		node := &m.plan.Nodes[m.tasks[i].Node]
@@ -163,27 +148,42 @@ func (m *Machine[S, U]) Complete(i int, update U, next graph.Next) error {
 
 // Advance is the barrier: all tasks must be complete. It reduces their updates in task order, asks the routers, and makes
 // the next tasks active. On an error nothing of the super-step is accepted and the machine stays where it is: a
-// *ReduceError, a *RouteError, or a *task.PanicError of a router.
+// *ReduceError, a *RouteError, or a *task.PanicError of a router. A *MaxSuperStepsError is different: the super-step is
+// accepted, and a further one would be one too many.
 func (m *Machine[S, U]) Advance() error {
 	if m.Done() {
 		return errors.New("pawl: the machine is done: there is no super-step to accept")
 	}
+	if err := m.limitError(); err != nil {
+		return err
+	}
 	if i := slices.Index(m.done, false); i >= 0 {
-		return fmt.Errorf("pawl: super-step %d: task %d (%s) is not complete", m.step, i, m.plan.Nodes[m.tasks[i].Node].Name)
+		return fmt.Errorf("pawl: super-step %d: task %d (%s) is not complete: call Complete for every task first",
+			m.step, i, m.plan.Nodes[m.tasks[i].Node].Name)
 	}
 	if err := m.reduce(); err != nil {
 		return err
 	}
 	if err := m.route(); err != nil {
-		m.view = m.state
-		m.plan.Clip(&m.view)
 		return err
 	}
-	m.state = m.next
+	m.state, m.view = m.next, m.nextView
 	m.taken++
 	m.arrive()
 	m.begin()
-	return nil
+	return m.limitError()
+}
+
+// limitError is a *MaxSuperStepsError if the current super-step is one more than the limit allows.
+func (m *Machine[S, U]) limitError() error {
+	if m.step <= m.limit {
+		return nil
+	}
+	e := &MaxSuperStepsError{Limit: m.limit}
+	for _, n := range m.ranNodes() {
+		e.Active = append(e.Active, m.plan.Nodes[n].Name)
+	}
+	return e
 }
 
 func (m *Machine[S, U]) reduce() error {
@@ -216,8 +216,8 @@ func (m *Machine[S, U]) ranNodes() []int {
 
 // route collects what edges, routers and Gotos activate. It changes nothing but scratch: a router may still fail.
 func (m *Machine[S, U]) route() error {
-	m.view = m.next
-	m.plan.Clip(&m.view)
+	m.nextView = m.next
+	m.plan.Clip(&m.nextView)
 	m.plain, m.fans = m.plain[:0], m.fans[:0]
 	for _, n := range m.ranNodes() {
 		node := &m.plan.Nodes[n]
@@ -241,7 +241,7 @@ func (m *Machine[S, U]) route() error {
 
 func (m *Machine[S, U]) ask(r *graph.PlanRouter[S]) (next graph.Next, err error) {
 	defer task.Recover("router", &err)
-	return r.Route(m.view), nil
+	return r.Route(m.nextView), nil
 }
 
 // allowed checks what a router or a Goto named against what it declared.
@@ -339,7 +339,7 @@ func (m *Machine[S, U]) begin() {
 		slices.Sort(m.plain)
 	}
 	for _, n := range m.plain {
-		m.tasks = append(m.tasks, Task{Node: n})
+		m.tasks = append(m.tasks, Activation{Node: n})
 	}
 	m.plain = m.plain[:0]
 	if len(m.fans) > 0 {
@@ -372,7 +372,7 @@ func (m *Machine[S, U]) fanOut() {
 		}
 		m.tasks = slices.Grow(m.tasks, f.items.Len())
 		for k := range f.items.Len() {
-			m.tasks = append(m.tasks, Task{Node: f.node, Index: index, Items: f.items, Item: k})
+			m.tasks = append(m.tasks, Activation{Node: f.node, Index: index, Items: f.items, Item: k})
 			index++
 		}
 	}

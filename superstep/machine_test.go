@@ -37,13 +37,13 @@ func TestMachine_SaysWhatIsActiveAndWhatComesNext(t *testing.T) {
 	require.False(t, m.Done())
 	require.Equal(t, 1, m.SuperStep())
 	require.Equal(t, 2, m.SuperStepsLeft())
-	require.Zero(t, m.Accepted())
-	require.Equal(t, []superstep.Task{{Node: 0}}, m.Tasks())
+	require.Zero(t, m.SuperSteps())
+	require.Equal(t, []superstep.Activation{{Node: 0}}, m.Tasks())
 	require.NoError(t, m.Complete(0, up{Log: []string{"a", "b"}}, graph.Next{}))
 	require.Equal(t, st{V: "in"}, m.State(), "nothing is reduced before the barrier")
 	require.NoError(t, m.Advance())
 	require.Equal(t, []string{"a", "b"}, m.State().Log)
-	require.Equal(t, 1, m.Accepted())
+	require.Equal(t, 1, m.SuperSteps())
 	require.Equal(t, 2, m.SuperStep())
 	tasks := m.Tasks()
 	require.Len(t, tasks, 2)
@@ -57,12 +57,11 @@ func TestMachine_SaysWhatIsActiveAndWhatComesNext(t *testing.T) {
 	require.NoError(t, m.Complete(0, up{Log: []string{"d"}}, graph.Next{}))
 	require.NoError(t, m.Advance())
 	require.True(t, m.Done())
-	require.NoError(t, m.LimitError())
 	require.Empty(t, m.Tasks())
 	require.Empty(t, m.Unfired())
 	require.Equal(t, []string{"a", "b", "A", "B", "d"}, m.State().Log)
 	require.Equal(t, 3, m.SuperStep())
-	require.Equal(t, 3, m.Accepted())
+	require.Equal(t, 3, m.SuperSteps())
 }
 
 func TestMachine_RefusesMisuseAndStaysWhereItIs(t *testing.T) {
@@ -89,7 +88,7 @@ func TestMachine_RefusesMisuseAndStaysWhereItIs(t *testing.T) {
 	require.True(t, m.Done())
 	require.Error(t, m.Complete(0, up{}, graph.Next{}), "nothing is active")
 	require.Error(t, m.Advance(), "a machine that is done has no super-step to accept")
-	require.Equal(t, 3, m.Accepted())
+	require.Equal(t, 3, m.SuperSteps())
 	require.Equal(t, []string{"a", "b", "d"}, m.State().Log)
 }
 
@@ -128,7 +127,7 @@ func TestMachine_AfterAnErrorOfAdvanceNothingIsAcceptedAndItCanBeAskedAgain(t *t
 			for range 3 {
 				require.Equal(t, "ouch", panicOf(t, m.Advance()).Value)
 				require.Equal(t, st{V: "in"}, m.State())
-				require.Zero(t, m.Accepted())
+				require.Zero(t, m.SuperSteps())
 				require.Equal(t, 1, m.SuperStep())
 				require.Len(t, m.Tasks(), 1)
 				require.False(t, m.Done())
@@ -136,7 +135,7 @@ func TestMachine_AfterAnErrorOfAdvanceNothingIsAcceptedAndItCanBeAskedAgain(t *t
 			broken = false
 			require.NoError(t, m.Advance())
 			require.True(t, m.Done())
-			require.Equal(t, 1, m.Accepted())
+			require.Equal(t, 1, m.SuperSteps())
 		})
 	}
 }
@@ -165,17 +164,27 @@ func TestMachine_AFailedAdvanceLeavesNoTraceInTheState(t *testing.T) {
 	require.Equal(t, st{Log: []string{"in", "x", "y"}, M: map[string]int{"k": 2, "x": 1}, N: 2}, m.State())
 }
 
-func TestMachine_LimitErrorSaysSoBeforeTheSuperStepThatIsOneTooMany(t *testing.T) {
+func TestMachine_AdvanceAcceptsTheLastSuperStepAndRefusesOneMore(t *testing.T) {
 	m := machine(t, loop(t, 3), counter{}, 2)
-	for range 2 {
-		require.NoError(t, m.LimitError())
-		require.NoError(t, m.Complete(0, counterUpdate{N: 1}, graph.Next{}))
-		require.NoError(t, m.Advance())
+	require.NoError(t, m.Complete(0, counterUpdate{N: 1}, graph.Next{}))
+	require.NoError(t, m.Advance())
+	require.NoError(t, m.Complete(0, counterUpdate{N: 1}, graph.Next{}))
+	want := superstep.MaxSuperStepsError{Limit: 2, Active: []string{"again"}}
+	for _, call := range []struct {
+		name string
+		do   func() error
+	}{
+		{"Advance", m.Advance},
+		{"Complete", func() error { return m.Complete(0, counterUpdate{N: 1}, graph.Next{}) }},
+		{"Advance again", m.Advance},
+	} {
+		var limit *superstep.MaxSuperStepsError
+		require.ErrorAs(t, call.do(), &limit, call.name)
+		require.Equal(t, want, *limit, call.name)
+		require.False(t, m.Done(), "never success")
 	}
-	var limit *superstep.MaxSuperStepsError
-	require.ErrorAs(t, m.LimitError(), &limit)
-	require.Equal(t, superstep.MaxSuperStepsError{Limit: 2, Active: []string{"again"}}, *limit)
-	require.False(t, m.Done(), "never success")
+	require.Equal(t, 2, m.SuperSteps())
+	require.Equal(t, 2, m.State().N, "what was allowed is part of the state")
 }
 
 func TestMachine_TwoThatAreToldTheSameDoTheSameAndTasksMayCompleteConcurrently(t *testing.T) {

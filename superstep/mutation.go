@@ -66,8 +66,13 @@ func (p *photographer) walk(path string, v reflect.Value) {
 		for i := range v.NumField() {
 			p.walk(path+"."+v.Type().Field(i).Name, v.Field(i))
 		}
-	case reflect.Slice, reflect.Array:
+	case reflect.Slice:
 		p.add(path, v.Len())
+		v = v.Slice(0, v.Cap()) // who appends to a slice inside a slice writes behind its length
+		for i := range v.Len() {
+			p.walk(fmt.Sprintf("%s[%d]", path, i), v.Index(i))
+		}
+	case reflect.Array:
 		for i := range v.Len() {
 			p.walk(fmt.Sprintf("%s[%d]", path, i), v.Index(i))
 		}
@@ -77,8 +82,27 @@ func (p *photographer) walk(path string, v reflect.Value) {
 	case reflect.Pointer, reflect.Interface:
 		p.follow(path, v)
 	default:
-		p.add(path, v) // fmt prints what a reflect.Value holds, of unexported fields too
+		p.add(path, scalar(v))
 	}
+}
+
+// scalar is a value that fmt prints without asking a method of the user's type.
+func scalar(v reflect.Value) any {
+	switch {
+	case v.Kind() == reflect.Bool:
+		return v.Bool()
+	case v.CanInt():
+		return v.Int()
+	case v.CanUint():
+		return v.Uint()
+	case v.CanFloat():
+		return v.Float()
+	case v.CanComplex():
+		return v.Complex()
+	case v.Kind() == reflect.String:
+		return v.String()
+	}
+	return v.Pointer() // a function or a channel
 }
 
 func (p *photographer) walkMap(path string, v reflect.Value) {

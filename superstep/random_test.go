@@ -405,7 +405,7 @@ func (rb *randomBuilder) next(as []answer) graph.Next {
 }
 
 // call calls the node of a task.
-func call[S, U any](g *graph.Graph[S, U], t superstep.Task, s S) (u U, next graph.Next, err error) {
+func call[S, U any](g *graph.Graph[S, U], t superstep.Activation, s S) (u U, next graph.Next, err error) {
 	u, err = g.Plan().Nodes[t.Node].Call(context.Background(), s, t.Items, t.Item, &next)
 	return u, next, err
 }
@@ -432,7 +432,8 @@ func byMachine(g *graph.Graph[trail, string], limit int, shuffle func([]int)) (v
 	if err != nil {
 		return verdict{}, err
 	}
-	for !m.Done() && m.LimitError() == nil {
+	over := false
+	for !m.Done() && !over {
 		order := make([]int, len(m.Tasks()))
 		for i := range order {
 			order[i] = i
@@ -449,10 +450,12 @@ func byMachine(g *graph.Graph[trail, string], limit int, shuffle func([]int)) (v
 			}
 		}
 		if err := m.Advance(); err != nil {
-			return verdict{}, err
+			if _, over = errors.AsType[*superstep.MaxSuperStepsError](err); !over {
+				return verdict{}, err
+			}
 		}
 	}
-	v := verdict{Log: m.State().Log, Steps: m.Accepted(), Over: m.LimitError() != nil}
+	v := verdict{Log: m.State().Log, Steps: m.SuperSteps(), Over: over}
 	if !v.Over {
 		v.Unfired = unfiredOf(m.Unfired())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawl-go/pawl/classifier"
 	"github.com/pawl-go/pawl/task"
@@ -17,21 +18,39 @@ type run struct {
 	slots  chan struct{} // one for each function node being called; nil if there is no limit
 	cancel context.CancelCauseFunc
 	stop   <-chan struct{}
-	// timeout is the cause of the end of a run that takes too long; nil if it may take any time.
-	timeout *RunTimeoutError
+	// timeout is the cause of the end of a run that is not done by its deadline; nil and zero if it may take any time.
+	timeout  *RunTimeoutError
+	deadline time.Time
 
-	mu        sync.Mutex
-	usage     task.Usage
-	fatal     error // a panic of an observer, which fails the run whatever its tasks do
-	abandoned int
-	nodeSlots map[*nodeProgram]chan struct{}
+	mu         sync.Mutex
+	usage      task.Usage
+	fatal      error           // a panic of an observer, which fails the run whatever its tasks do
+	fatalCause *CancelledError // with which it has ended the run
+	abandoned  int
+	nodeSlots  map[*nodeProgram]chan struct{}
 	// stuck counts the abandoned calls of the Runner that have not come back.
 	stuck *atomic.Int64
 }
 
-// ended is the error of a run whose context has ended.
+// over reports whether a context has ended. About its deadline the clock decides: a call that returns at the deadline
+// returns before the context's own timer has run.
+func over(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
+}
+
+// ended is the error of a run whose context is over.
 func (r *run) ended(ctx context.Context) error {
-	cause := context.Cause(ctx)
+	kind, cause := ctx.Err(), context.Cause(ctx)
+	if kind == nil { // see over
+		kind = context.DeadlineExceeded
+		if deadline, _ := ctx.Deadline(); deadline.Equal(r.deadline) {
+			return r.timeout
+		}
+	}
 	switch c := cause.(type) { //nolint:errorlint // only the cause itself counts: what it wraps belongs to somebody else
 	case *CancelledError:
 		if c.RunID == r.id {
@@ -42,7 +61,7 @@ func (r *run) ended(ctx context.Context) error {
 			return c
 		}
 	}
-	e := &CancelledError{RunID: r.id, Reason: "the context given to it ended: " + ctx.Err().Error(), kind: ctx.Err()}
+	e := &CancelledError{RunID: r.id, Reason: "the context given to it ended: " + kind.Error(), kind: kind}
 	if cause != ctx.Err() { //nolint:errorlint // the very same error says nothing more
 		e.Cause = cause
 	}
@@ -101,49 +120,44 @@ func acquire(ctx context.Context, slots chan struct{}) bool {
 	}
 }
 
-// fail ends the run for a reason that is no task's.
-func (r *run) fail(err error) {
+// fail ends the run because an observer has panicked.
+func (r *run) fail(panicked error) {
 	r.mu.Lock()
 	if r.fatal == nil {
-		r.fatal = err
+		r.fatal, r.fatalCause = panicked, r.cancelled("an observer panicked")
 	}
 	r.mu.Unlock()
-	r.cancel(r.cancelled("an observer panicked"))
+	r.cancel(r.fatalCause)
 }
 
-// broken returns the panic of an observer, if there was one.
-func (r *run) broken() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.fatal
-}
-
-// abandon counts a call that is left behind and says so.
-func (r *run) abandon(h task.Header) {
-	r.stuck.Add(1)
+// abandon leaves a call behind that ignores the end of its context. It is false if the strand is in our own code, and so
+// ends by itself.
+func (r *run) abandon(s *strand) bool {
+	r.stuck.Add(1) // first, since the call may come back at once
+	if !s.abandon() {
+		r.stuck.Add(-1)
+		return false
+	}
 	r.mu.Lock()
 	r.abandoned++
 	r.mu.Unlock()
-	r.emit(&task.TaskAbandoned{}, h)
+	return true
 }
 
-// abandonStrand leaves behind a goroutine that ignores the end of ctx, and ends its open tasks for it. It is false if the
-// goroutine is in our own code, and so ends by itself.
+// abandonStrand abandons the goroutine of one or more tasks, and ends them for it.
 func (r *run) abandonStrand(ctx context.Context, s *strand) bool {
-	if !s.abandon() {
+	if !r.abandon(s) {
 		return false
 	}
-	r.abandon(s.at().header())
+	r.emit(&task.TaskAbandoned{}, s.at().header())
 	r.closeTasks(s, r.ended(ctx))
 	return true
 }
 
-// goexit is the failure of a goroutine that a call has ended with runtime.Goexit.
+// goexit is the failure of a goroutine that a call has ended with runtime.Goexit. Its tasks are still open.
 func (r *run) goexit(ctx context.Context, s *strand) error {
-	if ctx.Err() != nil {
-		err := r.ended(ctx)
-		r.closeTasks(s, err)
-		return err
+	if over(ctx) {
+		return r.ended(ctx)
 	}
 	cause := error(&task.PanicError{Whose: s.whose, Value: task.ErrGoexit})
 	err := cause
@@ -153,26 +167,30 @@ func (r *run) goexit(ctx context.Context, s *strand) error {
 	if len(s.open) > 0 {
 		err = r.nodeError(s.at(), err, cause)
 	}
-	r.closeTasks(s, err)
 	return err
 }
 
 // closeTasks ends the open tasks of a goroutine that cannot do so itself, the innermost first.
 func (r *run) closeTasks(s *strand, err error) {
-	f := r.failure(err)
 	for ; len(s.open) > 0; s.open = s.open[:len(s.open)-1] {
 		at := s.at()
 		if at.running != nil {
-			r.emit(&task.AttemptFailed{Failure: f, Final: true, Reason: "the call did not return", Usage: at.used()}, at.header())
+			failed := &task.AttemptFailed{Failure: r.failure(err), Final: true, Reason: "the call did not return", Usage: at.used()}
+			r.emit(failed, at.header())
 			r.emit(&task.AttemptDiscarded{}, at.header())
 		}
-		r.emit(&task.TaskFailed{Failure: f}, at.header())
+		if r.events != nil {
+			r.emit(&task.TaskFailed{Failure: r.failure(err)}, at.header())
+		}
 	}
 }
 
 // nodeError says that a task has failed for good with err; its class is that of cause.
 func (r *run) nodeError(at *openTask, err, cause error) *NodeError {
-	return &NodeError{Node: at.node, SuperStep: at.step, Task: at.index, Attempts: at.attempt, Class: r.classify(cause), Err: err}
+	return &NodeError{
+		Node: at.node, SuperStep: at.step, Task: at.index, Attempts: at.attempt, Class: r.classify(cause), Err: err,
+		fannedOut: at.fannedOut,
+	}
 }
 
 // emit sends an event that does not come from user code. Callers on a hot path check r.events first.

@@ -1,6 +1,7 @@
 package superstep
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -13,7 +14,8 @@ import (
 	"github.com/pawl-go/pawl/task"
 )
 
-// Runner runs a graph in this process. It is safe for concurrent use, and starts no goroutine of its own.
+// Runner runs a graph in this process. It is safe for concurrent use, and keeps no goroutine
+// between runs.
 type Runner[S, U any] struct {
 	g     *graph.Graph[S, U]
 	cfg   Config
@@ -22,9 +24,10 @@ type Runner[S, U any] struct {
 	stuck atomic.Int64
 
 	mu      sync.Mutex
-	stopped bool
-	stop    chan struct{} // closed by Stop
-	active  sync.WaitGroup
+	active  int           // runs
+	stopped bool          // Stop was called
+	stop    chan struct{} // closed when it is
+	idle    chan struct{} // closed when there is no run any more
 }
 
 // NewRunner returns a runner for a graph. It reports every bad field of cfg at once, and logs what is legal but seldom
@@ -36,7 +39,7 @@ func NewRunner[S, U any](g *graph.Graph[S, U], cfg Config) (*Runner[S, U], error
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r := &Runner[S, U]{g: g, cfg: cfg.withDefaults(), stop: make(chan struct{})}
+	r := &Runner[S, U]{g: g, cfg: cfg.withDefaults(), stop: make(chan struct{}), idle: make(chan struct{})}
 	var err error
 	if r.prog, err = newProgram(g.Plan(), r.cfg.MaxSuperSteps, &r.cfg); err != nil {
 		return nil, err
@@ -79,11 +82,11 @@ func RunID(id string) RunOption {
 // Run runs the graph from in until nothing is active, and returns the final state. On an error the result is not nil and
 // holds the state after the last super-step that was accepted. The error is one of
 //
-//   - *NodeError: a node failed for good
+//   - *NodeError: a node failed for good; a Goto that named what it must not has failed so, too
 //   - *RouteError, *ReduceError, or a router's *task.PanicError: routing or merging failed
 //   - *MaxSuperStepsError, *RunTimeoutError: a limit was reached
 //   - *CancelledError: ctx ended, or Stop was called
-//   - *task.PanicError of an observer
+//   - *task.PanicError of an observer, joined to the error of the run if that failed by itself
 //
 // A run that is refused, for an empty RunID or after Stop, has no events. No goroutine outlives Run, except calls that ignored the end of their context for longer than Grace.
 func (r *Runner[S, U]) Run(ctx context.Context, in S, opts ...RunOption) (*Result[S], error) {
@@ -114,37 +117,49 @@ func runID(opts []RunOption) (string, error) {
 func (r *Runner[S, U]) Abandoned() int { return int(r.stuck.Load()) }
 
 // Stop drains the runner: no further run and no further super-step starts. The super-steps under way may finish within
-// Grace, then they are cancelled; calls that ignore that are left behind after another Grace. A run in its last super-step simply completes; the others return an error that is
-// ErrStopped. Stop returns when no run is left, or with ctx's error. It may be called at any time, and again.
+// Grace, then they are cancelled; calls that ignore that are left behind after another Grace. A run in its last super-step
+// simply completes; the others return an error that is ErrStopped. Stop returns when no run is left, or with ctx's error.
+// It may be called at any time, and again. A run whose stream's consumer calls Stop cannot end before Stop returns.
 func (r *Runner[S, U]) Stop(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.stopped {
 		r.stopped = true
 		close(r.stop)
+		r.closeIfIdle()
 	}
 	r.mu.Unlock()
-	idle := make(chan struct{})
-	go func() {
-		r.active.Wait()
-		close(idle)
-	}()
 	select {
-	case <-idle:
+	case <-r.idle:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("pawl: runs are still under way: %w", ctx.Err())
+		return fmt.Errorf("pawl: runs are still under way: call Stop again to wait for them: %w", ctx.Err())
 	}
 }
 
-// admit waits for a place among the MaxConcurrentRuns.
+// closeIfIdle tells the Stops that wait. The caller holds mu.
+func (r *Runner[S, U]) closeIfIdle() {
+	if r.stopped && r.active == 0 {
+		close(r.idle)
+	}
+}
+
+// admit counts a run in, and waits for a place among the MaxConcurrentRuns.
 func (r *Runner[S, U]) admit(ctx context.Context, x *run) error {
 	r.mu.Lock()
 	if r.stopped {
 		r.mu.Unlock()
 		return x.stoppedError()
 	}
-	r.active.Add(1)
+	r.active++
 	r.mu.Unlock()
+	err := r.waitForPlace(ctx, x)
+	if err != nil {
+		r.countOut()
+	}
+	return err
+}
+
+func (r *Runner[S, U]) waitForPlace(ctx context.Context, x *run) error {
 	if r.runs == nil {
 		return nil
 	}
@@ -153,24 +168,28 @@ func (r *Runner[S, U]) admit(ctx context.Context, x *run) error {
 		return nil
 	default:
 	}
-	var err error
 	select {
 	case r.runs <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		err = x.ended(ctx)
+		return x.ended(ctx)
 	case <-r.stop:
-		err = x.stoppedError()
+		return x.stoppedError()
 	}
-	r.active.Done()
-	return err
+}
+
+func (r *Runner[S, U]) countOut() {
+	r.mu.Lock()
+	r.active--
+	r.closeIfIdle()
+	r.mu.Unlock()
 }
 
 func (r *Runner[S, U]) dismiss() {
 	if r.runs != nil {
 		<-r.runs
 	}
-	r.active.Done()
+	r.countOut()
 }
 
 // execute runs the graph. A goroutine of its own drives it and calls the nodes; this one waits, so that it can walk away
@@ -187,7 +206,8 @@ func (r *Runner[S, U]) execute(ctx context.Context, in S, id string, e *events) 
 	if r.cfg.RunTimeout > 0 {
 		var cancel context.CancelFunc
 		x.timeout = &RunTimeoutError{After: r.cfg.RunTimeout}
-		ctx, cancel = context.WithTimeoutCause(ctx, r.cfg.RunTimeout, x.timeout)
+		x.deadline = time.Now().Add(r.cfg.RunTimeout)
+		ctx, cancel = context.WithDeadlineCause(ctx, x.deadline, x.timeout)
 		defer cancel()
 	}
 	ctx, x.cancel = context.WithCancelCause(ctx)
@@ -227,26 +247,27 @@ type trunk[S, U any] struct {
 }
 
 func (t *trunk[S, U]) work(ctx context.Context) {
-	finished := false
+	returned := false
+	var err error
 	defer func() {
-		switch {
-		case t.lost():
+		if !t.finish() {
 			t.d.run.stuck.Add(-1)
-		case !finished: // a call has ended the goroutine under us
-			t.done <- t.d.run.goexit(ctx, &t.strand)
+			return
 		}
-	}()
-	err := t.d.drive(ctx, &t.strand)
-	finished = true
-	if !t.lost() {
+		if !returned { // a call has ended the goroutine under us
+			err = t.d.run.goexit(ctx, &t.strand)
+			t.d.run.closeTasks(&t.strand, err)
+		}
 		t.done <- err
-	}
+	}()
+	err = t.d.drive(ctx, &t.strand)
+	returned = true
 }
 
 // finish makes the result and reports the end of the run.
 func (d *driver[S, U]) finish(err error) (*Result[S], error) {
 	x := d.run
-	res := &Result[S]{State: d.m.State(), RunID: x.id, SuperSteps: d.m.Accepted()}
+	res := &Result[S]{State: d.m.State(), RunID: x.id, SuperSteps: d.m.SuperSteps()}
 	x.mu.Lock()
 	res.Usage, res.Abandoned = x.usage, x.abandoned
 	x.mu.Unlock()
@@ -256,23 +277,32 @@ func (d *driver[S, U]) finish(err error) (*Result[S], error) {
 	if x.events == nil {
 		return res, err
 	}
-	if fatal := x.broken(); fatal != nil {
-		err = fatal
-	}
+	err = x.withPanic(err)
 	x.emit(lastEvent(x, res, err), task.Header{})
 	x.events.close()
-	if fatal := x.broken(); fatal != nil { // perhaps only just now
-		err = fatal
+	if err == nil {
+		if err = x.withPanic(nil); err != nil { // of an observer that was told of the success
+			res.Unfired = nil
+		}
 	}
 	return res, err
+}
+
+// withPanic adds an observer's panic to a run's error. It takes the place of a success, and of the cancel that it caused.
+func (r *run) withPanic(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c, is := err.(*CancelledError); r.fatal == nil || err == nil || is && c == r.fatalCause { //nolint:errorlint // just that one
+		return cmp.Or(r.fatal, err)
+	}
+	return errors.Join(err, r.fatal)
 }
 
 func lastEvent[S any](x *run, res *Result[S], err error) task.Event {
 	if err == nil {
 		return &task.RunCompleted[S]{State: res.State, SuperSteps: res.SuperSteps, Usage: res.Usage, Unfired: res.Unfired}
 	}
-	// Only the run's own end counts: a node may well return another run's.
-	if c, is := err.(*CancelledError); is && c.RunID == x.id { //nolint:errorlint // see above
+	if _, is := err.(*CancelledError); is { //nolint:errorlint // one that a node returned is inside a NodeError
 		return &task.RunCancelled{Failure: x.failure(err)}
 	}
 	return &task.RunFailed{Failure: x.failure(err)}

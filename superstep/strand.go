@@ -25,8 +25,11 @@ type strand struct {
 // openTask is a task that has started and not ended.
 type openTask struct {
 	spot
+	place   *place
 	running *attempt // the one that was reported as started, and not as ended
 }
+
+func (o *openTask) header() task.Header { return o.spot.header(o.place) }
 
 // spot says which task, and which attempt of it, as events do.
 type spot struct {
@@ -35,8 +38,10 @@ type spot struct {
 	fannedOut            bool
 }
 
-func (s *spot) header() task.Header {
-	return task.Header{Node: s.node, SuperStep: s.step, Index: s.index, FannedOut: s.fannedOut, Attempt: s.attempt}
+func (s *spot) header(in *place) task.Header {
+	return task.Header{
+		Scope: in.scope, Node: s.node, SuperStep: s.step, Index: s.index, FannedOut: s.fannedOut, Attempt: s.attempt,
+	}
 }
 
 // used is what the attempt has used that was last reported as started.
@@ -66,6 +71,13 @@ func (s *strand) leave() bool { return s.state.CompareAndSwap(strandCalling, str
 
 // blocked reports whether the call waits for a consumer of events.
 func (s *strand) blocked() bool { return s.emitting.Load() > 0 }
+
+// finish is called when the goroutine ends, in whatever way: after its work, or because a call has ended it with
+// runtime.Goexit. It is false if the strand was abandoned; if not, nobody will take it away any more.
+func (s *strand) finish() bool {
+	s.leave()
+	return !s.lost()
+}
 
 // stopped reports whether the strand has been told to make no more calls.
 func (s *strand) stopped() bool { return s.state.Load() == strandStopped }

@@ -27,10 +27,11 @@ func (r *Runner[S, U]) Stream(ctx context.Context, in S, opts ...RunOption) iter
 		)
 		defer leave(nil)
 		go func() {
+			err := error(&task.PanicError{Whose: "observer", Value: task.ErrGoexit}) // unless execute returns
+			defer func() { done <- err }()
 			e := newEvents(r.cfg.Observers)
 			e.stream, e.left = stream, left
-			_, err := r.execute(ctx, in, id, e)
-			done <- err
+			_, err = r.execute(ctx, in, id, e)
 		}()
 		defer func() { // also if the loop's body panics
 			close(left)

@@ -15,19 +15,20 @@ import (
 type call[S, U any] struct {
 	d    *driver[S, U]
 	s    *strand
-	t    *Task
+	t    *Activation
 	node *graph.PlanNode[S, U]
 	prog *nodeProgram
 	next graph.Next       // what the last attempt, a Goto, named
 	held [2]chan struct{} // slots to give back
 }
 
-// runTask runs the i-th task to its end, whatever attempts that takes, and completes it in the machine. The error is a
-// failure for good, or the end of ctx. If s is lost on the way, it touches nothing more and the result means nothing.
+// runTask runs the i-th task, whatever attempts that takes, and completes it in the machine. The error is a failure for
+// good, or the end of ctx. Then the task must be closed; unless s was lost on the way: then nothing more may be touched,
+// and the result means nothing.
 func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i int) error {
 	c.d, c.s, c.t = d, s, &d.m.Tasks()[i]
 	c.node, c.prog = &d.prog.plan.Nodes[c.t.Node], &d.prog.nodes[c.t.Node]
-	s.open = append(s.open, openTask{spot: spot{
+	s.open = append(s.open, openTask{place: &d.place, spot: spot{
 		node: d.pathOf(c.node.Name), step: d.m.SuperStep(), index: c.t.Index, fannedOut: c.t.Items != nil,
 	}})
 	if d.run.events != nil {
@@ -52,22 +53,24 @@ func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i 
 	if c.node.Kind == graph.KindGoto {
 		c.next = graph.Next{}
 	}
-	if err != nil && ctx.Err() != nil {
+	if err != nil && over(ctx) {
 		err = d.run.ended(ctx)
 	}
-	if d.run.events != nil {
-		d.reportEnd(s, err)
-	}
-	s.open = s.open[:len(s.open)-1]
 	return err
 }
 
-func (d *driver[S, U]) reportEnd(s *strand, err error) {
-	if err != nil {
-		d.run.emit(&task.TaskFailed{Failure: d.run.failure(err)}, s.at().header())
-		return
+// close ends the task that runTask has run: the task's siblings have heard of a failure by now.
+func (c *call[S, U]) close(err error) {
+	at := c.s.at()
+	switch r := c.d.run; {
+	case r.events == nil:
+	case err != nil:
+		r.emit(&task.TaskFailed{Failure: r.failure(err)}, at.header())
+	default:
+		r.emit(&task.TaskCompleted{Usage: at.used()}, at.header())
 	}
-	d.run.emit(&task.TaskCompleted{Usage: s.at().used()}, s.at().header())
+	c.s.open = c.s.open[:len(c.s.open)-1]
+	c.release()
 }
 
 // pathOf is the path of a node of this graph.
@@ -120,7 +123,7 @@ func (c *call[S, U]) function(ctx context.Context) (U, error) {
 		c.s.at().attempt = number
 		return c.attempt(ctx)
 	})
-	if err == nil || ctx.Err() != nil || c.s.lost() {
+	if err == nil || over(ctx) || c.s.lost() {
 		return u, err
 	}
 	failed := c.failed(err)
@@ -175,7 +178,7 @@ func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
 	a := &attempt{Context: ctx, place: &c.d.place, left: c.d.m.SuperStepsLeft(), at: at.spot, strand: c.s}
 	if c.d.run.events != nil {
 		at.running = a
-		c.d.run.emit(&task.AttemptStarted{Handler: handler}, a.at.header())
+		c.d.run.emit(&task.AttemptStarted{Handler: handler}, a.header())
 	}
 	return a
 }
@@ -217,7 +220,7 @@ func (c *call[S, U]) detached(a *attempt) (U, error) {
 	go func() {
 		out := outcome{err: &task.PanicError{Whose: left.prog.whose, Value: task.ErrGoexit}}
 		defer func() {
-			if s.leave() {
+			if s.finish() {
 				came <- out
 			} else {
 				left.d.run.stuck.Add(-1)
@@ -227,8 +230,8 @@ func (c *call[S, U]) detached(a *attempt) (U, error) {
 	}()
 	out, ok := awaitCall(a, came, s, c.d.run.cfg.Grace)
 	if !ok {
-		if s.abandon() {
-			c.d.run.abandon(a.at.header())
+		if c.d.run.abandon(s) {
+			c.d.run.emit(&task.TaskAbandoned{}, a.header())
 			return out.u, a.Err()
 		}
 		out = <-came

@@ -115,12 +115,12 @@ func (w *worker[S, U]) work() {
 		if w.lost() {
 			return
 		}
-		if err != nil {
-			w.g.fail(err)
-		} else {
+		if err == nil {
 			w.g.complete.Add(1)
+		} else {
+			err = w.g.fail(err)
 		}
-		w.call.release()
+		w.call.close(err)
 	}
 }
 
@@ -130,12 +130,13 @@ func (l *lane) mayGrow() bool {
 }
 
 func (w *worker[S, U]) exit() {
-	if w.lost() {
+	if !w.finish() {
 		w.g.d.run.stuck.Add(-1) // the call has come back after all; nobody waits for it
 		return
 	}
 	if len(w.open) > 0 { // the task has ended the goroutine under us
-		w.g.fail(w.g.d.run.goexit(w.g.ctx, &w.strand))
+		err := w.g.fail(w.g.d.run.goexit(w.g.ctx, &w.strand))
+		w.g.d.run.closeTasks(&w.strand, err)
 		w.call.release()
 	}
 	w.g.exit()
@@ -147,14 +148,17 @@ func (g *group[S, U]) exit() {
 	}
 }
 
-// fail records the first failure and cancels the siblings.
-func (g *group[S, U]) fail(err error) {
+// fail records the first failure and cancels the siblings. It returns what the task is to report: a failure that is not
+// the first comes after the cancel, and counts as one.
+func (g *group[S, U]) fail(err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.err == nil {
-		g.err = err
-		g.cancel(g.d.run.cancelled("another task of its super-step failed"))
+	if g.err != nil {
+		return g.d.run.ended(g.ctx)
 	}
+	g.err = err
+	g.cancel(g.d.run.cancelled("another task of its super-step failed"))
+	return err
 }
 
 // awaitEnd waits for the workers after the end of their context, but not longer than Grace for those that ignore it.

@@ -41,6 +41,8 @@ type Header struct {
 	Kind  Kind      `json:"kind"`
 	RunID string    `json:"run_id"`
 	Time  time.Time `json:"time"`
+	// Scope names the subgraph instance the event belongs to, as Task.Scope does; empty in the run's own graph.
+	Scope string `json:"scope,omitempty"`
 	// Node is the path of the node, empty for events of the whole run. For a super-step event it is the path of the
 	// subgraph's task, empty in the run's own graph.
 	Node      string `json:"node,omitempty"`

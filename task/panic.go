@@ -18,7 +18,7 @@ type PanicError struct {
 
 // Error names whose panic it was and its value; the stack is left to the field.
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("panic in %s: %v", e.Whose, e.Value)
+	return fmt.Sprintf("pawl: panic in %s: %v", e.Whose, e.Value)
 }
 
 // Unretryable says that no retry can help.

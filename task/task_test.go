@@ -144,7 +144,7 @@ func TestRecoverTurnsAPanicIntoAnError(t *testing.T) {
 			continue
 		}
 		require.Equal(t, v, p.Value)
-		require.Equal(t, fmt.Sprintf("panic in router: %v", v), p.Error())
+		require.Equal(t, fmt.Sprintf("pawl: panic in router: %v", v), p.Error())
 	}
 	keep := func() (err error) {
 		defer task.Recover("router", &err)
