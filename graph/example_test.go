@@ -372,7 +372,7 @@ func ExampleBuilder_Compile() {
 	// field "Note" of update graph_test.Update: state graph_test.State has no exported field "Note" to merge it into.
 	// 	add the field to the state, rename this one, or name the state's field with `merge:"set:Name"`.
 	// node "lonely": the function is nil.
-	// 	pass the function that does the node's work.
+	// 	pass the function that does the node's work (nodes.Chat makes none without provider, ask and take).
 	// node "lonely": timeout 0s is not positive.
 	// 	give it a positive one, or drop graph.Timeout for none.
 	// start: no node is a start.

@@ -47,8 +47,9 @@ func nameOf(r *nodeRef) string {
 func (n Node) ref() *nodeRef        { return n.r }
 func (n TaskNode[I]) ref() *nodeRef { return n.r }
 
-// Each sends every item to the node as a task of its own, in this order, in the next super-step. No items: the branch
-// ends here. The items are not copied; the slice must not be changed afterwards.
+// Each sends every item to the node as a task of its own, in this order, in the next super-step. The items are not copied;
+// the slice must not be changed afterwards. No items: the branch ends here, and what follows the node does not run; a
+// router that may have none names another target for that case.
 func (n TaskNode[I]) Each(items []I) Next {
 	return Next{first: Target{ref: n.r, Items: itemsOf[I](items)}, n: 1}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-go/pawl/retrypolicy"
 )
 
-// Option sets something of one node.
+// Option sets something of one node. Of two that set the same the later one counts.
 type Option func(*settings)
 
 // settings are what options of a node set. Nil and zero mean "not given".

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-go/pawl/retrypolicy"
 )
 
-// Plan is a compiled graph as an executor reads it. Nodes are given by their index in Nodes, End as a negative one. It
+// Plan is for executors: a compiled graph as they read it. Nodes are given by their index in Nodes, End as a negative one. It
 // belongs to the graph and must not be modified.
 type Plan[S, U any] struct {
 	Nodes []PlanNode[S, U]
@@ -18,7 +18,7 @@ type Plan[S, U any] struct {
 	Reduce func(dst *S, writes []Write[U]) error
 	// Clip cuts the capacity of every slice that the state holds, in nested structs and arrays too, down to its length, so
 	// that a holder of the copy can append to it without touching what others see. What is behind a pointer, map or
-	// interface is shared by all copies.
+	// interface, or in an element of a slice, is shared by all copies.
 	Clip func(*S)
 
 	owner *topology

@@ -11,7 +11,7 @@ type Reducer[S, U any] struct {
 	apply func(dst *S, writes []Write[U]) error
 }
 
-// Write is the update of one task.
+// Write is the update of one task, as Merge's function sees it.
 type Write[U any] struct {
 	Node   string // the node's name
 	Index  int    // the task's place in its fan-out; -1 for a node that is not fanned out

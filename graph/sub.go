@@ -24,7 +24,8 @@ func Sub[S, U, S2, U2 any](
 	return Node{addSub(b, nodeInfo{name: name, kind: KindSub}, child, into, out, opts)}
 }
 
-// SubTask adds a graph that runs once for each item it is sent, like Task, each time on a state of its own.
+// SubTask adds a graph that runs once for each item it is sent, like Task, each time on a state of its own. Like Sub, it
+// takes no Retry, Timeout or Catch.
 func SubTask[S, U, I, S2, U2 any](
 	b *Builder[S, U], name string, child *Graph[S2, U2], in func(S, I) S2, out func(S2) U, opts ...Option,
 ) TaskNode[I] {

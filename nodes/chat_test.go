@@ -123,7 +123,7 @@ func TestNilArgumentsAreRefusedByCompile(t *testing.T) {
 	require.Len(t, got, 10)
 	for _, name := range []string{"no provider", "nil client", "no ask", "no take", "nil option"} {
 		for _, where := range []string{fmt.Sprintf("node %q", name), fmt.Sprintf("node %q", "task: "+name)} {
-			require.Equal(t, where+": the function is nil: pass the function that does the node's work", got[where])
+			require.Equal(t, where+": the function is nil: pass the function that does the node's work (nodes.Chat makes none without provider, ask and take)", got[where])
 		}
 	}
 }

@@ -497,3 +497,31 @@ func TestBreakerRefusesABadConfiguration(t *testing.T) {
 	requireProblems(t, providers.Breaker{Ratio: 1.5}.Validate(), "providers.Breaker", "Ratio")
 	require.NoError(t, providers.Breaker{}.Validate())
 }
+
+// runDeadline is the cause of the end of a run that takes too long, as an executor sets it.
+type runDeadline struct{}
+
+func (runDeadline) Error() string                           { return "the run took too long" }
+func (runDeadline) RunErrorClass() classifier.RunErrorClass { return classifier.Timeout }
+
+func TestBreakerDoesNotCountTheDeadlineOfARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := circuit(t, providers.Breaker{Failures: 1})
+		p, err := c.Wrap(scripted.New(scripted.On().After(time.Minute).Reply("late")).Provider("slow"))
+		require.NoError(t, err)
+		for range 3 {
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, runDeadline{})
+			_, err := p.Chat(ctx, ask("x"))
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		require.Equal(t, providers.CircuitClosed, c.State())
+
+		loop := retrypolicy.Loop{Timeout: time.Second}
+		_, err = retrypolicy.Do(t.Context(), &loop, func(ctx context.Context, _ int) (*providers.Response, error) {
+			return p.Chat(ctx, ask("x"))
+		})
+		require.Error(t, err)
+		require.Equal(t, providers.CircuitOpen, c.State(), "an attempt's deadline does count")
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-go/pawl/classifier"
+	"github.com/pawl-go/pawl/retrypolicy"
 	"github.com/sony/gobreaker/v2"
 )
 
@@ -206,17 +207,12 @@ func (c *Circuit) verdict(ctx context.Context, err error) error {
 	}
 }
 
-// attemptTimeout reports whether a context has ended because an attempt's time was up: with a Timeout around the breaker,
-// or with the deadline that an executor sets, whose cause is of class timeout. The caller's own deadline has no such cause.
-// A cancel may have another call's timeout as its cause, so there only our own counts.
+// attemptTimeout reports whether a context has ended because an attempt's time was up: with a Timeout around the breaker, or
+// with the deadline of a retry loop. Other deadlines, the caller's own and a run's, say nothing of the provider.
 func attemptTimeout(ctx context.Context) bool {
 	cause := context.Cause(ctx)
-	if errors.Is(cause, errTimeUp) {
-		return true
-	}
-	var classed classifier.Classed
-	return errors.Is(ctx.Err(), context.DeadlineExceeded) && errors.As(cause, &classed) &&
-		classed.RunErrorClass() == classifier.Timeout
+	_, loop := errors.AsType[*retrypolicy.TimeoutError](cause)
+	return errors.Is(cause, errTimeUp) || loop && errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
 func stateOf(s gobreaker.State) CircuitState {

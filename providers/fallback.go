@@ -74,7 +74,7 @@ type ProviderFailure struct {
 // them would be read as the status of the whole.
 func (e *FallbackError) Error() string {
 	var b strings.Builder
-	b.WriteString("pawl: all providers failed")
+	b.WriteString("pawl: every provider that was asked failed")
 	for i, f := range e.Failures {
 		if i == 0 {
 			fmt.Fprintf(&b, ": %s: %s", f.Provider, f.Text)
@@ -102,7 +102,7 @@ type fallback struct {
 	rules     classifier.RunErrorClassifier
 }
 
-// Name returns the names of all providers: what is said of the fallback is said of them together.
+// Name returns the names of all providers, as in "gpt|local": what is said of the fallback is said of them together.
 func (f *fallback) Name() string { return f.name }
 
 func (f *fallback) Chat(ctx context.Context, req Request) (*Response, error) {

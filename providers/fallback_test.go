@@ -109,7 +109,7 @@ func TestFallbackErrorLeadsWithTheFirstFailure(t *testing.T) {
 			require.Equal(t, classifier.Unauthorized, e.Failures[1].Class)
 			require.Contains(t, e.Failures[1].Text, "401")
 			require.Equal(t, []string{"third"}, e.NotAsked)
-			require.EqualError(t, err, `pawl: all providers failed: first: pawl: provider "first": provider_error (HTTP 503, `+
+			require.EqualError(t, err, `pawl: every provider that was asked failed: first: pawl: provider "first": provider_error (HTTP 503, `+
 				`model m, wait 7s); then second: unauthorized; not asked: third`)
 		})
 	}
@@ -197,7 +197,7 @@ func TestFallbackNamesProvidersThatDoNotNameThemselves(t *testing.T) {
 func TestFallbackErrorWithoutFailures(t *testing.T) {
 	var e providers.FallbackError
 	require.NoError(t, e.Unwrap())
-	require.Equal(t, "pawl: all providers failed", e.Error())
+	require.Equal(t, "pawl: every provider that was asked failed", e.Error())
 }
 
 func TestFallbackRefusesABadConfiguration(t *testing.T) {

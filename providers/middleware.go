@@ -20,7 +20,8 @@ type Middleware interface {
 //	providers.Wrap(p, fallback, breaker, rateLimit, maxConcurrent, timeout)
 //
 // is the usual order: a fallback sees an open breaker; a breaker does not see another provider's failures; waiting for the
-// limiter and for a slot does not count against the timeout.
+// limiter and for a slot does not count against the timeout. The order is not checked: a Breaker around a Fallback is legal,
+// and counts the fallback as one provider.
 //
 // The error names all that is wrong, in every middleware at once. The wrapped provider is safe for any number of runs; a
 // panic of p passes through it and leaves nothing held.

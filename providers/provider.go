@@ -17,6 +17,18 @@ type (
 	Tool = openai.Tool
 	// ToolCall is the model's wish to have a function called.
 	ToolCall = openai.ToolCall
+	// FunctionDefinition describes the function of a Tool.
+	FunctionDefinition = openai.FunctionDefinition
+	// ResponseFormat asks for an answer in JSON.
+	ResponseFormat = openai.ChatCompletionResponseFormat
+)
+
+// Who speaks a Message.
+const (
+	RoleSystem    = openai.ChatMessageRoleSystem
+	RoleUser      = openai.ChatMessageRoleUser
+	RoleAssistant = openai.ChatMessageRoleAssistant
+	RoleTool      = openai.ChatMessageRoleTool
 )
 
 // Provider answers chat requests. Its methods are safe for concurrent use by any number of runs, return soon after

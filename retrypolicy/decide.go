@@ -12,9 +12,6 @@ import (
 
 // next decides what follows a failed attempt. It returns nil after the wait for another attempt, else the loop's error.
 func (l *Loop) next(ctx context.Context, attempt int, err error, waited *time.Duration) error {
-	if p, is := err.(*task.PanicError); is && p.Whose == "" {
-		p.Whose = "retried call"
-	}
 	a := l.assess(ctx, attempt, err)
 	if perr := l.observe(ctx, a); perr != nil {
 		a = broken(a, perr)

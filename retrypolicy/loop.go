@@ -38,8 +38,6 @@ type Loop struct {
 	Rand func() float64
 	// Logger is told of a classifier's panic; nil: slog.Default().
 	Logger *slog.Logger
-	// Whose names the code that is called, for the text of a panic ("node \"draft\""); empty: "retried call".
-	Whose string
 }
 
 // Attempt is one failed attempt.
@@ -94,7 +92,7 @@ func Do[T any](ctx context.Context, l *Loop, fn func(ctx context.Context, attemp
 		if l.Timeout > 0 {
 			v, err = timed(ctx, l, attempt, fn)
 		} else {
-			v, err = call(ctx, l, attempt, fn)
+			v, err = call(ctx, attempt, fn)
 		}
 		if err == nil {
 			return v, nil
@@ -109,12 +107,12 @@ func Do[T any](ctx context.Context, l *Loop, fn func(ctx context.Context, attemp
 func timed[T any](ctx context.Context, l *Loop, attempt int, fn func(ctx context.Context, attempt int) (T, error)) (T, error) {
 	deadline := time.Now().Add(l.Timeout)
 	if end, ok := ctx.Deadline(); ok && !end.After(deadline) {
-		return call(ctx, l, attempt, fn)
+		return call(ctx, attempt, fn)
 	}
 	// The cause is what a client returns that asks for it: it must tell the attempt's deadline from the run's.
 	own, cancel := context.WithDeadlineCause(ctx, deadline, &TimeoutError{After: l.Timeout})
 	defer cancel()
-	v, err := call(own, l, attempt, fn)
+	v, err := call(own, attempt, fn)
 	// The clock decides and not own.Err(), which is set a little later by a timer.
 	if time.Now().Before(deadline) || isPanic(err) {
 		return v, err
@@ -123,7 +121,7 @@ func timed[T any](ctx context.Context, l *Loop, attempt int, fn func(ctx context
 }
 
 // call runs the caller's code.
-func call[T any](ctx context.Context, l *Loop, attempt int, fn func(ctx context.Context, attempt int) (T, error)) (v T, err error) {
-	defer task.Recover(l.Whose, &err)
+func call[T any](ctx context.Context, attempt int, fn func(ctx context.Context, attempt int) (T, error)) (v T, err error) {
+	defer task.Recover("retried call", &err)
 	return fn(ctx, attempt)
 }

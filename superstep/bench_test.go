@@ -48,6 +48,9 @@ func chain(tb testing.TB, nodes int, opts ...graph.Option) *graph.Graph[counter,
 
 func runner[S, U any](tb testing.TB, g *graph.Graph[S, U], cfg superstep.Config) *superstep.Runner[S, U] {
 	tb.Helper()
+	if cfg.Logger == nil {
+		cfg.Logger = quiet()
+	}
 	r, err := superstep.NewRunner(g, cfg)
 	require.NoError(tb, err)
 	return r

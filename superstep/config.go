@@ -28,7 +28,8 @@ type Config struct {
 	// Grace is how long a call whose context has ended is waited for before it is abandoned. 0 is 5 s; negative is
 	// refused.
 	Grace time.Duration
-	// Classifier decides which failures another attempt can help. nil is classifier.Default().
+	// Classifier decides which failures another attempt can help. It takes the place of the default rules: chain them
+	// behind your own with classifier.Chain(mine, classifier.Default()). nil is classifier.Default().
 	Classifier classifier.RunErrorClassifier
 	// Retry is the policy of function nodes that have none of their own. nil is one attempt. NewRunner refuses it where
 	// Compile would have refused it on a node.

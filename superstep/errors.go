@@ -67,8 +67,8 @@ type MaxSuperStepsError struct {
 
 // Error names the limit and the nodes still active.
 func (e *MaxSuperStepsError) Error() string {
-	return fmt.Sprintf("pawl: limit of %d super-steps reached with %s still active: raise MaxSuperSteps, or let a router end the loop",
-		e.Limit, strings.Join(e.Active, ", "))
+	return fmt.Sprintf("pawl: limit of %d super-steps reached with %q still active: raise MaxSuperSteps, or let a router end the loop",
+		e.Limit, e.Active)
 }
 
 // RouteError says that a router or a Goto node named a target it has not declared.
@@ -101,7 +101,7 @@ type ReduceError struct {
 
 // Error names the super-step and the nodes.
 func (e *ReduceError) Error() string {
-	return fmt.Sprintf("pawl: super-step %d: merging the updates of %s: %s", e.SuperStep, strings.Join(e.Nodes, ", "), plain(e.Err))
+	return fmt.Sprintf("pawl: super-step %d: merging the updates of %q: %s", e.SuperStep, e.Nodes, plain(e.Err))
 }
 
 // Unwrap returns the cause.

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-go/pawl/task"
 )
 
-// Machine is the executor's heart: given the outcomes of the active tasks it says which tasks are active next. It is
+// Machine is for executors, and the heart of Runner: given the outcomes of the active tasks it says which tasks are active next. It is
 // pure: it has no goroutine, clock, channel or I/O, and two machines that are told the same do the same. Runner drives
 // one with goroutines.
 //

@@ -58,15 +58,10 @@ type Result[S any] struct {
 	// State is the state after the last super-step that was accepted: the final one if the run succeeded.
 	State S
 	RunID string
-	// SuperSteps is how many super-steps are part of the state.
-	SuperSteps int
-	// Usage is what the run's model calls used, those of failed attempts included.
-	Usage task.Usage
+	task.Totals
 	// Unfired lists the joins that never fired and the nodes that were never reached, if the run succeeded. Those of
 	// subgraphs are reported as events only.
 	Unfired []task.Unfired
-	// Abandoned is how many calls of the run ignored the end of their context and were left behind.
-	Abandoned int
 }
 
 // RunOption sets something of one run.
@@ -267,7 +262,8 @@ func (t *trunk[S, U]) work(ctx context.Context) {
 // finish makes the result and reports the end of the run.
 func (d *driver[S, U]) finish(err error) (*Result[S], error) {
 	x := d.run
-	res := &Result[S]{State: d.m.State(), RunID: x.id, SuperSteps: d.m.SuperSteps()}
+	res := &Result[S]{State: d.m.State(), RunID: x.id}
+	res.SuperSteps = d.m.SuperSteps()
 	x.mu.Lock()
 	res.Usage, res.Abandoned = x.usage, x.abandoned
 	x.mu.Unlock()
@@ -300,10 +296,10 @@ func (r *run) withPanic(err error) error {
 
 func lastEvent[S any](x *run, res *Result[S], err error) task.Event {
 	if err == nil {
-		return &task.RunCompleted[S]{State: res.State, SuperSteps: res.SuperSteps, Usage: res.Usage, Unfired: res.Unfired}
+		return &task.RunCompleted[S]{Totals: res.Totals, State: res.State, Unfired: res.Unfired}
 	}
 	if _, is := err.(*CancelledError); is { //nolint:errorlint // one that a node returned is inside a NodeError
-		return &task.RunCancelled{Failure: x.failure(err)}
+		return &task.RunCancelled{Totals: res.Totals, Failure: x.failure(err)}
 	}
-	return &task.RunFailed{Failure: x.failure(err)}
+	return &task.RunFailed{Totals: res.Totals, Failure: x.failure(err)}
 }

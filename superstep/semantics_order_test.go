@@ -171,7 +171,7 @@ func TestSemantics_AReducersErrorOrPanicFailsTheRunNamesTheNodeAndCommitsNothing
 			var reduce *superstep.ReduceError
 			require.ErrorAs(t, o.err, &reduce)
 			require.Equal(t, []string{"y", "z"}, reduce.Nodes)
-			require.Contains(t, o.err.Error(), "y, z")
+			require.Contains(t, o.err.Error(), `["y" "z"]`)
 			require.Equal(t, st{Log: []string{"x-1"}, N: 1}, o.State)
 			require.Len(t, only[*task.SuperStepCompleted](o.events), 1)
 		})

@@ -8,10 +8,10 @@ import (
 )
 
 // Stream runs the graph as Run does and yields its events while it runs. The last thing it yields is a
-// *task.RunCompleted[S], or an error, alone: the one that Run would have returned. A slow consumer slows the run; nothing
-// is dropped or reordered. Leaving the loop cancels the run and waits for its tasks.
-//
-// The sequence is for one use: each range over it is a run of its own.
+// *task.RunCompleted[S] with the graph's own S, or the error that Run would have returned, with a nil event; the
+// *task.RunFailed or *task.RunCancelled event comes before it. A slow consumer slows the run; nothing is dropped or
+// reordered. Leaving the loop cancels the run and waits for its tasks. Ranging again starts another run, which needs
+// another RunID if it was given one.
 func (r *Runner[S, U]) Stream(ctx context.Context, in S, opts ...RunOption) iter.Seq2[task.Event, error] {
 	return func(yield func(task.Event, error) bool) {
 		id, err := runID(opts)

@@ -63,7 +63,7 @@ func (h *Header) Task() string {
 // Head returns the header itself, so that every type that embeds a Header has the method.
 func (h *Header) Head() *Header { return h }
 
-// Stamp fills the header of an event, its kind included. It is for executors.
+// Stamp is for executors: it fills the header of an event, its kind included.
 func Stamp(ev Event, h Header) {
 	h.Kind = ev.kind()
 	*ev.Head() = h
@@ -79,21 +79,32 @@ type RunStarted struct {
 // RunCompleted is the last event of a run that succeeded.
 type RunCompleted[S any] struct {
 	Header
-	State      S         `json:"state"`
-	SuperSteps int       `json:"super_steps"`
-	Usage      Usage     `json:"usage"`
-	Unfired    []Unfired `json:"unfired,omitempty"`
+	Totals
+	State   S         `json:"state"`
+	Unfired []Unfired `json:"unfired,omitempty"`
+}
+
+// Totals is what a run has come to, however it ended.
+type Totals struct {
+	// SuperSteps is how many super-steps are part of the state.
+	SuperSteps int `json:"super_steps"`
+	// Usage is what the run's model calls used, those of failed attempts included.
+	Usage Usage `json:"usage"`
+	// Abandoned is how many calls ignored the end of their context and were left behind.
+	Abandoned int `json:"abandoned,omitempty"`
 }
 
 // RunFailed is the last event of a run that failed.
 type RunFailed struct {
 	Header
+	Totals
 	Failure
 }
 
 // RunCancelled is the last event of a run that was stopped from outside. It says nothing of the work itself.
 type RunCancelled struct {
 	Header
+	Totals
 	Failure
 }
 

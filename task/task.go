@@ -53,7 +53,7 @@ func (t Task) IdempotencyKey() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Runtime is what an executor provides to a running task. Code that runs in a task does not use it: it calls Info,
+// Runtime is for executors: what they provide to a running task. Code that runs in a task does not use it: it calls Info,
 // Emit, EmitToken and AddUsage. All methods must be safe for concurrent use, and do nothing once the attempt is over.
 type Runtime interface {
 	// Task says which task and attempt is running.
@@ -64,11 +64,11 @@ type Runtime interface {
 	AddUsage(Usage)
 }
 
-// Key is the context key under which an executor keeps the Runtime of a task. An executor either calls NewContext or
+// Key is for executors: the context key under which an executor keeps the Runtime of a task. An executor either calls NewContext or
 // answers this key from a context type of its own.
 type Key struct{}
 
-// NewContext returns a context that carries rt.
+// NewContext is for executors and tests: it returns a context that carries rt.
 func NewContext(ctx context.Context, rt Runtime) context.Context {
 	return context.WithValue(ctx, Key{}, rt)
 }
