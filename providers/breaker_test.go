@@ -507,7 +507,7 @@ func (runDeadline) RunErrorClass() classifier.RunErrorClass { return classifier.
 func TestBreakerDoesNotCountTheDeadlineOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := circuit(t, providers.Breaker{Failures: 1})
-		p, err := c.Wrap(scripted.New(scripted.On().After(time.Minute).Reply("late")).Provider("slow"))
+		p, err := c.Wrap(scripted.New(scripted.On().Fail(scripted.Stall())).Provider("slow"))
 		require.NoError(t, err)
 		for range 3 {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, runDeadline{})
