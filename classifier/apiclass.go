@@ -1,6 +1,7 @@
 package classifier
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -102,10 +103,8 @@ func (f facts) badKey(status int) bool {
 
 func (f facts) has(codes ...string) bool {
 	for _, c := range f.codes {
-		for _, want := range codes {
-			if c == want {
-				return true
-			}
+		if slices.Contains(codes, c) {
+			return true
 		}
 	}
 	return false

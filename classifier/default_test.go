@@ -281,7 +281,7 @@ func TestLimiterErrors(t *testing.T) {
 }
 
 func TestRequestsRefusedBeforeTheyAreSent(t *testing.T) {
-	_, unsupported := json.Marshal(make(chan int))
+	_, unsupported := json.Marshal(make(chan int)) //nolint:staticcheck // the error is what is wanted
 	_, marshaler := json.Marshal(badJSON{})
 	check(t, []row{
 		{"model", openai.ErrChatCompletionInvalidModel, classifier.InvalidRequest},

@@ -158,8 +158,10 @@ func isRefusedBySDK(err error) bool {
 		openai.ErrReasoningEffortUnsupported, openai.ErrReasoningToolsRequireResponses,
 		openai.ErrReasoningSamplingUnsupported, openai.ErrReasoningModelMaxTokensDeprecated,
 		openai.ErrReasoningModelLimitationsLogprobs, openai.ErrReasoningModelLimitationsOther,
-		openai.ErrO1MaxTokensDeprecated, openai.ErrO1BetaLimitationsMessageTypes, openai.ErrO1BetaLimitationsTools,
-		openai.ErrO1BetaLimitationsLogprobs, openai.ErrO1BetaLimitationsOther, openai.ErrVectorLengthMismatch,
+		openai.ErrO1BetaLimitationsMessageTypes, openai.ErrO1BetaLimitationsTools,
+		openai.ErrO1MaxTokensDeprecated,     //nolint:staticcheck // older releases return it
+		openai.ErrO1BetaLimitationsLogprobs, //nolint:staticcheck // the same
+		openai.ErrO1BetaLimitationsOther, openai.ErrVectorLengthMismatch,
 	} {
 		if err == refusal {
 			return true

@@ -63,23 +63,26 @@ func grow(nodes []node, seen *map[error]struct{}, child error, parent int) []nod
 	if !present(child) || len(nodes) >= maxNodes {
 		return nodes
 	}
-	if len(nodes) >= trackFrom {
+	if len(nodes) >= trackFrom && isPointer(child) {
 		if *seen == nil {
-			*seen = make(map[error]struct{}, 2*trackFrom)
-			for _, n := range nodes {
-				if isPointer(n.err) {
-					(*seen)[n.err] = struct{}{}
-				}
-			}
+			*seen = pointersOf(nodes)
 		}
-		if isPointer(child) {
-			if _, known := (*seen)[child]; known {
-				return nodes
-			}
-			(*seen)[child] = struct{}{}
+		if _, known := (*seen)[child]; known {
+			return nodes
 		}
+		(*seen)[child] = struct{}{}
 	}
 	return append(nodes, node{err: child, parent: parent})
+}
+
+func pointersOf(nodes []node) map[error]struct{} {
+	seen := make(map[error]struct{}, 2*len(nodes))
+	for _, n := range nodes {
+		if isPointer(n.err) {
+			seen[n.err] = struct{}{}
+		}
+	}
+	return seen
 }
 
 // present reports whether err is an error at all: older go-openai releases wrap a nil *APIError.
@@ -96,7 +99,7 @@ func isPointer(err error) bool {
 }
 
 // unwrap asks err for what it wraps.
-func unwrap(err error) (one error, many []error) {
+func unwrap(err error) (one error, many []error) { //nolint:revive,staticcheck // one is not this function's own error
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
 		one, _ = ask(e.Unwrap)

@@ -90,7 +90,8 @@ func (c *checker) node(n *nodeInfo) {
 
 func (c *checker) function(n *nodeInfo) {
 	if !n.hasCall {
-		c.fault(n, "the function is nil", "pass the function that does the node's work (nodes.Chat makes none without provider, ask and take)")
+		c.fault(n, "the function is nil",
+			"pass the function that does the node's work (nodes.Chat makes none without provider, ask and take)")
 	}
 	if d := n.set.timeout; d != nil && *d <= 0 {
 		c.fault(n, fmt.Sprintf("timeout %v is not positive", *d), "give it a positive one, or drop graph.Timeout for none")

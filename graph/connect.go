@@ -104,9 +104,10 @@ func (b *Builder[S, U]) Join(sources []Ref, target Node) {
 
 // Catch sets what runs when a node has failed for good: after its attempts, with an error that errors.Is and errors.As
 // see through. The handler's update counts as the node's, whose edges are then taken. A panic is a failure like any
-// other; the end of the run is not, nor is a call that ended its goroutine. If the handler fails as well, its error wraps the first one. After the handler of a
-// Goto, which names no targets, its edges and routers are followed. A Sub takes no handler: catch on the child's nodes, or
-// run the child with a Runner of its own inside a Node, where what fails the whole child is an error like any other.
+// other; the end of the run is not, nor is a call that ended its goroutine. If the handler fails as well, its error
+// wraps the first one. After the handler of a Goto, which names no targets, its edges and routers are followed. A Sub
+// takes no handler: catch on the child's nodes, or run the child with a Runner of its own inside a Node, where what
+// fails the whole child is an error like any other.
 func (b *Builder[S, U]) Catch(node Node, handler func(context.Context, S, error) (U, error)) {
 	b.catch(node, handler != nil, func(ctx context.Context, s S, _ Items, _ int, err error) (U, error) {
 		return handler(ctx, s, err)

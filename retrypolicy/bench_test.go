@@ -8,8 +8,7 @@ import (
 )
 
 func BenchmarkDo(b *testing.B) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx := b.Context()
 	loop := &retrypolicy.Loop{Policy: retrypolicy.Standard()}
 	b.Run("plain call", func(b *testing.B) {
 		b.ReportAllocs()

@@ -2,6 +2,7 @@ package retrypolicy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -176,7 +177,8 @@ func saysNo(u Unretryable) (no bool) {
 // isPanic walks the tree itself: errors.As never returns from a cycle.
 func isPanic(err error) bool {
 	for e := range classifier.Tree(err) {
-		if _, is := e.(*task.PanicError); is {
+		panicError := &task.PanicError{}
+		if errors.As(e, &panicError) {
 			return true
 		}
 	}

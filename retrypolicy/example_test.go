@@ -29,8 +29,7 @@ func ExampleDo_permanentStatus() {
 	_, err := retrypolicy.Do(context.Background(), loop, func(context.Context, int) (string, error) {
 		return "", &openai.APIError{HTTPStatusCode: 404, Message: "no such model"}
 	})
-	var gaveUp *retrypolicy.AttemptsError
-	if errors.As(err, &gaveUp) {
+	if gaveUp, ok := errors.AsType[*retrypolicy.AttemptsError](err); ok {
 		fmt.Println(gaveUp.Attempts, gaveUp.Class, gaveUp.Reason, gaveUp.Status)
 	}
 	// Output: 1 invalid_request permanent status 404
@@ -96,8 +95,8 @@ func ExampleWorkflowNodeRetryPolicy_Delay() {
 func ExampleNew() {
 	policy := retrypolicy.New()
 	policy.MaxAttempts = 4
-	fmt.Println(policy.InitialDelay, policy.BackoffMultiplier, policy.Retryable == nil)
-	// Output: 1s 2 true
+	fmt.Println(policy.MaxAttempts, policy.InitialDelay, policy.BackoffMultiplier, policy.Retryable == nil)
+	// Output: 4 1s 2 true
 }
 
 func ExampleStandard() {

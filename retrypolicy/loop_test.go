@@ -184,7 +184,7 @@ func TestTheRunsDeadlineIsNotTheAttempts(t *testing.T) {
 				require.Equal(t, retrypolicy.ReasonRunEnded, e.Reason)
 				require.Equal(t, classifier.Timeout, e.Class)
 				var own *retrypolicy.TimeoutError
-				require.False(t, errors.As(err, &own))
+				require.NotErrorAs(t, err, &own)
 			})
 		})
 	}
@@ -223,7 +223,7 @@ func TestACauseThatWrapsAnAPIErrorIsACancelOnly(t *testing.T) {
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	var api *openai.APIError
-	require.False(t, errors.As(err, &api))
+	require.NotErrorAs(t, err, &api)
 	_, found := classifier.HTTPStatus(err)
 	require.False(t, found, "not even by its text")
 	require.Equal(t, classifier.Canceled, classifier.Default().Classify(err).Class)

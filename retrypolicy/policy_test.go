@@ -1,7 +1,6 @@
 package retrypolicy_test
 
 import (
-	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -106,7 +105,7 @@ func TestValidateNamesEveryBadFieldAtOnce(t *testing.T) {
 	var fields []string
 	for _, err := range joined.Unwrap() {
 		var fe *retrypolicy.FieldError
-		require.True(t, errors.As(err, &fe))
+		require.ErrorAs(t, err, &fe)
 		fields = append(fields, fe.Field)
 	}
 	require.Equal(t, []string{"MaxAttempts", "InitialDelay", "BackoffMultiplier", "MaxDelay", "Jitter"}, fields)

@@ -2,7 +2,6 @@ package retrypolicy_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -185,7 +184,7 @@ func TestAnEndedRunStartsNoAttempt(t *testing.T) {
 }
 
 // early is a context whose deadline has passed before its timer has fired.
-type early struct{ context.Context }
+type early struct{ context.Context } //nolint:containedctx // it is one
 
 func (early) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
 
@@ -196,5 +195,5 @@ func TestTheDeadlineCountsBeforeItsTimer(t *testing.T) {
 	e := asAttempts(t, err)
 	require.Equal(t, retrypolicy.ReasonRunEnded, e.Reason)
 	require.Equal(t, classifier.Timeout, e.Class)
-	require.True(t, errors.Is(err, context.DeadlineExceeded))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

@@ -177,11 +177,9 @@ func BenchmarkFanOut(b *testing.B) {
 				updates := make([]fanUpdate, n)
 				var wg sync.WaitGroup
 				for i := range n {
-					wg.Add(1)
-					go func() {
-						defer wg.Done()
+					wg.Go(func() {
 						updates[i] = fanUpdate{Results: []int{work(ctx, i)}}
-					}()
+					})
 				}
 				wg.Wait()
 				var s fanState

@@ -82,7 +82,7 @@ type RouteError struct {
 // Error names source and target and the remedy.
 func (e *RouteError) Error() string {
 	if e.Foreign {
-		return fmt.Sprintf("pawl: super-step %d: %q routes to %q, which is no node of this graph: return handles of the graph's own builder",
+		return fmt.Sprintf("pawl: super-step %d: %q routes to %q, which is no node of this graph: return handles of its own builder",
 			e.SuperStep, e.Source, e.Target)
 	}
 	return fmt.Sprintf("pawl: super-step %d: %q routes to %q, which is not among its targets: declare it with Route or Targets",

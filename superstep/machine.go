@@ -132,7 +132,8 @@ func (m *Machine[S, U]) Complete(i int, update U, next graph.Next) error {
 		return fmt.Errorf("pawl: super-step %d has no task %d", m.step, i)
 	}
 	if m.done[i] {
-		return fmt.Errorf("pawl: super-step %d: task %d (%s) was completed before: complete each task once", m.step, i, m.plan.Nodes[m.tasks[i].Node].Name)
+		return fmt.Errorf("pawl: super-step %d: task %d (%s) was completed before: complete each task once",
+			m.step, i, m.plan.Nodes[m.tasks[i].Node].Name)
 	}
 	if next.Len() > 0 {
 		node := &m.plan.Nodes[m.tasks[i].Node]

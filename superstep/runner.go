@@ -83,7 +83,8 @@ func RunID(id string) RunOption {
 //   - *CancelledError: ctx ended, or Stop was called
 //   - *task.PanicError of an observer, joined to the error of the run if that failed by itself
 //
-// A run that is refused, for an empty RunID or after Stop, has no events. No goroutine outlives Run, except calls that ignored the end of their context for longer than Grace.
+// A run that is refused, for an empty RunID or after Stop, has no events. No goroutine outlives Run, except calls that
+// ignored the end of their context for longer than Grace.
 func (r *Runner[S, U]) Run(ctx context.Context, in S, opts ...RunOption) (*Result[S], error) {
 	id, err := runID(opts)
 	if err != nil {

@@ -36,7 +36,7 @@ func (r *Runner[S, U]) Stream(ctx context.Context, in S, opts ...RunOption) iter
 		defer func() { // also if the loop's body panics
 			close(left)
 			leave(&CancelledError{RunID: id, Reason: "the consumer left the stream", kind: context.Canceled})
-			<-done // Run's error, which nobody is left to hear
+			<-done //nolint:errcheck // the run's error, which nobody is left to hear
 		}()
 		for {
 			select {

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The lines of tasks that run side by side may come in another order; everything else may not differ.
 //
-//nolint:lll // an output has the lines it has
+
 func Example() {
 	if err := run(context.Background(), os.DirFS("docs"), "tides, and what sailors make of them", false); err != nil {
 		panic(err)
