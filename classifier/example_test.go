@@ -93,7 +93,7 @@ func ExampleFatal() {
 	fmt.Println(bad)
 	// Output:
 	// fatal true
-	// pawl: user code "not a code": use 1 to 64 letters, digits and _ . : -
+	// pawl: user code of 10 bytes is no code: use 1 to 64 letters, digits and _ . : -
 }
 
 func ExampleFingerprint() {

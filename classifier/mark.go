@@ -59,9 +59,9 @@ type CodeError struct {
 	Code string
 }
 
-// Error names the code, shortened, and what it must look like.
+// Error says what a code must look like. It leaves the code to the field: it may be data, or read like a status.
 func (e *CodeError) Error() string {
-	return fmt.Sprintf("pawl: user code %.80q: use 1 to 64 letters, digits and _ . : -", e.Code)
+	return fmt.Sprintf("pawl: user code of %d bytes is no code: use 1 to 64 letters, digits and _ . : -", len(e.Code))
 }
 
 // marked is an error with a mark.

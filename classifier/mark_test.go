@@ -3,6 +3,7 @@ package classifier_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -124,4 +125,13 @@ func TestMarksOfOtherPackages(t *testing.T) {
 	require.Empty(t, classifier.UserCode(recorded{classifier.MarkFatal, "no code"}), "a bad code is none")
 	require.Equal(t, classifier.NoMark, classifier.MarkOf(recorded{"deadly", "code"}), "an unknown mark is none")
 	require.Equal(t, classifier.NoMark, classifier.MarkOf(panickyMark{errors.New("x")}))
+}
+
+func TestABadUserCodeIsNotReadAsAStatus(t *testing.T) {
+	for _, mark := range []func(error, ...classifier.MarkOption) error{classifier.Transient, classifier.Poison, classifier.Fatal} {
+		err := mark(io.EOF, classifier.Code("HTTP 404"))
+		_, permanent := classifier.PermanentHTTPStatus(err)
+		require.False(t, permanent)
+		require.NotContains(t, err.Error(), "404", "a bad code may be data")
+	}
 }

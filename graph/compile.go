@@ -1,6 +1,9 @@
 package graph
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // Compile checks the graph and returns it, or a *CompileError with every mistake. The builder may be used further; the
 // graph does not change with it.
@@ -16,7 +19,9 @@ func (b *Builder[S, U]) Compile() (*Graph[S, U], error) {
 		return nil, &CompileError{Graph: top.name, Problems: list}
 	}
 	types := []string{b.reducer.kind, describeType[S](), describeType[U]()}
-	return &Graph[S, U]{top: top, plan: b.plan(top), fingerprint: top.fingerprint(types), warnings: c.warnings}, nil
+	g := &Graph[S, U]{top: top, plan: b.plan(top), fingerprint: top.fingerprint(types), warnings: c.warnings}
+	g.hidden = sync.OnceValue(func() *Graph[any, any] { return hideTypes(g) })
+	return g, nil
 }
 
 // plan is the graph for an executor. It shares top's slices: neither changes.

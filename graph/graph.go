@@ -8,6 +8,8 @@ type Graph[S, U any] struct {
 	plan        Plan[S, U]
 	fingerprint string
 	warnings    []string
+	// hidden is the graph without its types, as it is run inside others; made once, when it is first needed.
+	hidden func() *Graph[any, any]
 }
 
 // Name is the name given to New.

@@ -51,7 +51,7 @@ func addSub[S, U, S2, U2 any](
 	default:
 		info.sub = &subInfo{top: child.top, fingerprint: child.fingerprint, warnings: child.warnings}
 		calls.sub = &Subgraph[S, U]{
-			Child: hideTypes(child),
+			Child: child.hidden(),
 			In:    in,
 			Out:   func(state any) U { return out(unbox[S2](state)) },
 		}

@@ -210,9 +210,10 @@ func (c *Circuit) verdict(ctx context.Context, err error) error {
 // attemptTimeout reports whether a context has ended because an attempt's time was up: with a Timeout around the breaker, or
 // with the deadline of a retry loop. Other deadlines, the caller's own and a run's, say nothing of the provider.
 func attemptTimeout(ctx context.Context) bool {
-	cause := context.Cause(ctx)
-	_, loop := errors.AsType[*retrypolicy.TimeoutError](cause)
-	return errors.Is(cause, errTimeUp) || loop && errors.Is(ctx.Err(), context.DeadlineExceeded)
+	cause := context.Cause(ctx)                  // the very error that was given, which may be anybody's
+	_, loop := cause.(*retrypolicy.TimeoutError) //nolint:errorlint // see above
+	return cause == errTimeUp ||                 //nolint:errorlint // see above
+		loop && ctx.Err() == context.DeadlineExceeded
 }
 
 func stateOf(s gobreaker.State) CircuitState {

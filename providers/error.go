@@ -1,7 +1,6 @@
 package providers
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -99,14 +98,24 @@ func (e *CallError) RetryRefused() bool { return e.NoRetry }
 
 // partialOf returns what had arrived of an answer that failed.
 func partialOf(err error) *Response {
-	if e, ok := errors.AsType[*CallError](err); ok && e != nil {
+	if e := callErrorIn(err); e != nil {
 		return e.Partial
+	}
+	return nil
+}
+
+// callErrorIn finds the first CallError in the tree of an error that may be anybody's: cyclic, or with methods that panic.
+func callErrorIn(err error) *CallError {
+	for e := range classifier.Tree(err) {
+		if call, is := e.(*CallError); is && call != nil { //nolint:errorlint // it walks the tree itself
+			return call
+		}
 	}
 	return nil
 }
 
 // neverSent reports whether it is certain that no request reached the provider.
 func neverSent(err error) bool {
-	e, ok := errors.AsType[*CallError](err)
-	return ok && e != nil && e.NotSent
+	e := callErrorIn(err)
+	return e != nil && e.NotSent
 }

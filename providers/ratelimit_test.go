@@ -456,3 +456,24 @@ func TestRateLimitRefusesABadConfiguration(t *testing.T) {
 	require.Error(t, err)
 	requireProblems(t, providers.RateLimit{}.Validate(), "providers.RateLimit", "RequestsPerMinute")
 }
+
+// endless is an error whose tree never ends.
+type endless struct{}
+
+func (*endless) Error() string   { return "endless" }
+func (e *endless) Unwrap() error { return e }
+
+func TestMiddlewareSurvivesAnErrorWithoutEnd(t *testing.T) {
+	p := &fake{name: "odd", chat: func(context.Context, providers.Request) (*providers.Response, error) {
+		return nil, &endless{}
+	}}
+	for _, m := range []providers.Middleware{
+		providers.RateLimit{RequestsPerMinute: 600}, providers.Breaker{}, providers.Timeout{Call: time.Minute},
+		providers.MaxConcurrent{Calls: 1}, providers.Fallback{Then: []providers.Provider{p}},
+	} {
+		wrapped, err := providers.Wrap(p, m)
+		require.NoError(t, err)
+		_, err = wrapped.Chat(t.Context(), hello())
+		require.Error(t, err)
+	}
+}

@@ -39,6 +39,7 @@ func (a *attempt) Task() task.Task {
 // Emit implements task.Runtime.
 func (a *attempt) Emit(ev task.Event) {
 	if a.run.events != nil {
+		a.strand.emitted.Add(1)
 		a.strand.emitting.Add(1)
 		defer a.strand.emitting.Add(-1)
 		a.run.events.send(a.run, ev, a.header(), a)

@@ -52,10 +52,22 @@ type photographer struct {
 	seen   map[visit]bool
 }
 
-// visit is a pointer that was followed; states may be cyclic.
+// visit is what was followed: states may be cyclic, through pointers, maps and slices.
 type visit struct {
 	ptr uintptr
+	len int
 	typ reflect.Type
+}
+
+// again reports whether v, which refers to something, has been followed before.
+func (p *photographer) again(v reflect.Value) bool {
+	at := visit{ptr: v.Pointer(), typ: v.Type()}
+	if v.Kind() == reflect.Slice {
+		at.len = v.Len()
+	}
+	known := p.seen[at]
+	p.seen[at] = true
+	return known
 }
 
 func (p *photographer) walk(path string, v reflect.Value) {
@@ -69,6 +81,9 @@ func (p *photographer) walk(path string, v reflect.Value) {
 	case reflect.Slice:
 		p.add(path, v.Len())
 		v = v.Slice(0, v.Cap()) // who appends to a slice inside a slice writes behind its length
+		if v.Cap() == 0 || p.again(v) {
+			return
+		}
 		for i := range v.Len() {
 			p.walk(fmt.Sprintf("%s[%d]", path, i), v.Index(i))
 		}
@@ -78,7 +93,9 @@ func (p *photographer) walk(path string, v reflect.Value) {
 		}
 	case reflect.Map:
 		p.add(path, v.Len())
-		p.walkMap(path, v)
+		if v.Len() > 0 && !p.again(v) {
+			p.walkMap(path, v)
+		}
 	case reflect.Pointer, reflect.Interface:
 		p.follow(path, v)
 	default:
@@ -118,12 +135,8 @@ func (p *photographer) follow(path string, v reflect.Value) {
 		p.add(path, "nil")
 		return
 	}
-	if v.Kind() == reflect.Pointer {
-		at := visit{v.Pointer(), v.Type()}
-		if p.seen[at] {
-			return
-		}
-		p.seen[at] = true
+	if v.Kind() == reflect.Pointer && p.again(v) {
+		return
 	}
 	if v.Kind() == reflect.Interface {
 		p.add(path, v.Elem().Type()) // values of two types may print alike

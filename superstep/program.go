@@ -15,6 +15,24 @@ type program[S, U any] struct {
 	nodes []nodeProgram
 }
 
+// children are the programs of subgraphs: one that several nodes share is made ready once.
+type children map[childKey]*program[any, any]
+
+type childKey struct {
+	plan  *graph.Plan[any, any]
+	limit int
+}
+
+func (c children) program(plan *graph.Plan[any, any], limit int, cfg *Config) (*program[any, any], error) {
+	key := childKey{plan, limit}
+	if p := c[key]; p != nil {
+		return p, nil
+	}
+	p, err := newProgram(plan, limit, cfg, c)
+	c[key] = p
+	return p, err
+}
+
 type nodeProgram struct {
 	loop  retrypolicy.Loop
 	whose string // names the node when it panics
@@ -25,7 +43,7 @@ type nodeProgram struct {
 
 // newProgram fits cfg, which is complete and valid, to a graph. The default policy is checked against each node as
 // Compile checks a node's own.
-func newProgram[S, U any](plan *graph.Plan[S, U], limit int, cfg *Config) (*program[S, U], error) {
+func newProgram[S, U any](plan *graph.Plan[S, U], limit int, cfg *Config, known children) (*program[S, U], error) {
 	p := &program[S, U]{plan: plan, limit: limit, nodes: make([]nodeProgram, len(plan.Nodes))}
 	var errs []error
 	for i := range plan.Nodes {
@@ -38,8 +56,8 @@ func newProgram[S, U any](plan *graph.Plan[S, U], limit int, cfg *Config) (*prog
 			if childLimit == 0 {
 				childLimit = cfg.MaxSuperSteps
 			}
-			child, err := newProgram(n.Sub.Child.Plan(), childLimit, cfg)
-			np.child = child
+			var err error
+			np.child, err = known.program(n.Sub.Child.Plan(), childLimit, cfg)
 			errs = append(errs, err)
 			continue
 		}

@@ -44,12 +44,15 @@ func over(ctx context.Context) bool {
 
 // ended is the error of a run whose context is over.
 func (r *run) ended(ctx context.Context) error {
-	kind, cause := ctx.Err(), context.Cause(ctx)
-	if kind == nil { // see over
+	kind, cause := context.Canceled, context.Cause(ctx)
+	switch ctx.Err() { //nolint:errorlint // a context of somebody else's making may return anything
+	case nil: // see over
 		kind = context.DeadlineExceeded
 		if deadline, _ := ctx.Deadline(); deadline.Equal(r.deadline) {
 			return r.timeout
 		}
+	case context.DeadlineExceeded:
+		kind = context.DeadlineExceeded
 	}
 	switch c := cause.(type) { //nolint:errorlint // only the cause itself counts: what it wraps belongs to somebody else
 	case *CancelledError:
@@ -62,7 +65,9 @@ func (r *run) ended(ctx context.Context) error {
 		}
 	}
 	e := &CancelledError{RunID: r.id, Reason: "the context given to it ended: " + kind.Error(), kind: kind}
-	if cause != ctx.Err() { //nolint:errorlint // the very same error says nothing more
+	switch cause { //nolint:errorlint // just these two say no more than the reason
+	case context.Canceled, context.DeadlineExceeded:
+	default:
 		e.Cause = cause
 	}
 	return e
@@ -165,7 +170,7 @@ func (r *run) goexit(ctx context.Context, s *strand) error {
 		err = &CatchError{Handler: cause, First: s.caught}
 	}
 	if len(s.open) > 0 {
-		err = r.nodeError(s.at(), err, cause)
+		err = nodeError(s.at(), classifier.Panic, err)
 	}
 	return err
 }
@@ -185,10 +190,10 @@ func (r *run) closeTasks(s *strand, err error) {
 	}
 }
 
-// nodeError says that a task has failed for good with err; its class is that of cause.
-func (r *run) nodeError(at *openTask, err, cause error) *NodeError {
+// nodeError says that a task has failed for good.
+func nodeError(at *openTask, class classifier.RunErrorClass, err error) *NodeError {
 	return &NodeError{
-		Node: at.node, SuperStep: at.step, Task: at.index, Attempts: at.attempt, Class: r.classify(cause), Err: err,
+		Node: at.node, SuperStep: at.step, Task: at.index, Attempts: at.attempt, Class: class, Err: err,
 		fannedOut: at.fannedOut,
 	}
 }
@@ -200,7 +205,17 @@ func (r *run) emit(ev task.Event, h task.Header) {
 	}
 }
 
-func (r *run) failure(err error) task.Failure { return failure(err, r.classify(err)) }
+// failure is what events say of an error. Our own errors know their class; asking the classifier once more would call
+// user code in places where nothing may fail.
+func (r *run) failure(err error) task.Failure {
+	switch e := err.(type) { //nolint:errorlint // the error itself
+	case *task.PanicError:
+		return failure(err, classifier.Panic)
+	case classifier.Classed:
+		return failure(err, e.RunErrorClass())
+	}
+	return failure(err, r.classify(err))
+}
 
 func failure(err error, class classifier.RunErrorClass) task.Failure {
 	return task.Failure{Class: string(class), Text: classifier.Message(err), Err: err}

@@ -41,7 +41,7 @@ func NewRunner[S, U any](g *graph.Graph[S, U], cfg Config) (*Runner[S, U], error
 	}
 	r := &Runner[S, U]{g: g, cfg: cfg.withDefaults(), stop: make(chan struct{}), idle: make(chan struct{})}
 	var err error
-	if r.prog, err = newProgram(g.Plan(), r.cfg.MaxSuperSteps, &r.cfg); err != nil {
+	if r.prog, err = newProgram(g.Plan(), r.cfg.MaxSuperSteps, &r.cfg, children{}); err != nil {
 		return nil, err
 	}
 	if n := r.cfg.MaxConcurrentRuns; n > 0 {
@@ -115,7 +115,8 @@ func (r *Runner[S, U]) Abandoned() int { return int(r.stuck.Load()) }
 // Stop drains the runner: no further run and no further super-step starts. The super-steps under way may finish within
 // Grace, then they are cancelled; calls that ignore that are left behind after another Grace. A run in its last super-step
 // simply completes; the others return an error that is ErrStopped. Stop returns when no run is left, or with ctx's error.
-// It may be called at any time, and again. A run whose stream's consumer calls Stop cannot end before Stop returns.
+// It may be called at any time, and again; but a run cannot end while one of its observers, or the consumer of its stream,
+// waits for Stop.
 func (r *Runner[S, U]) Stop(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.stopped {

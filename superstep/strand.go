@@ -11,8 +11,11 @@ import (
 // back, must find that out before it touches anything of the run.
 type strand struct {
 	state atomic.Int32
-	// emitting counts the calls that wait for somebody to take an event. Then it is not the call that is slow.
+	// emitting counts the calls that wait for somebody to take an event, emitted all that there were.
 	emitting atomic.Int32
+	emitted  atomic.Int64
+	// waitedFor is the event that excuse has excused last, from 1; 0 for none. It belongs to who waits for the strand.
+	waitedFor int64
 	// open are the tasks the goroutine is at, a subgraph's inside its parent's. Only the goroutine itself uses it, or
 	// whoever finishes for it: after it was abandoned, or when a task has ended it with runtime.Goexit.
 	open []openTask
@@ -69,8 +72,16 @@ func (s *strand) enter() bool { return s.state.CompareAndSwap(strandIdle, strand
 // without touching the run.
 func (s *strand) leave() bool { return s.state.CompareAndSwap(strandCalling, strandIdle) }
 
-// blocked reports whether the call waits for a consumer of events.
-func (s *strand) blocked() bool { return s.emitting.Load() > 0 }
+// excuse reports whether it is not the call that is slow, but a consumer that has not taken its event. That holds as long
+// as it is the same event: a call that goes on emitting is not waiting.
+func (s *strand) excuse() bool {
+	event := s.emitted.Load()
+	if s.emitting.Load() == 0 || (s.waitedFor != 0 && s.waitedFor != event) {
+		return false
+	}
+	s.waitedFor = event
+	return true
+}
 
 // finish is called when the goroutine ends, in whatever way: after its work, or because a call has ended it with
 // runtime.Goexit. It is false if the strand was abandoned; if not, nobody will take it away any more.

@@ -82,7 +82,9 @@ func (d *driver[S, U]) pathOf(name string) string {
 }
 
 // failed says that the task has failed for good.
-func (c *call[S, U]) failed(err error) *NodeError { return c.d.run.nodeError(c.s.at(), err, err) }
+func (c *call[S, U]) failed(err error) *NodeError {
+	return nodeError(c.s.at(), c.d.run.classify(err), err)
+}
 
 // limited runs the task when the limits on concurrency allow it. A subgraph takes no slot of the run's: its nodes do. The
 // slots are kept until release: if the task has failed, its siblings must hear of it before one of them gets its place.
@@ -136,7 +138,7 @@ func (c *call[S, U]) function(ctx context.Context) (U, error) {
 // catchable reports whether a Catch handler may be asked. It may not if the call has ended its goroutine: where that was
 // ours there is nobody left to ask it. Nor if the node has changed the state it was given, which nothing mends.
 func catchable(err error) bool {
-	if gaveUp := (*retrypolicy.AttemptsError)(nil); errors.As(err, &gaveUp) {
+	if gaveUp, is := err.(*retrypolicy.AttemptsError); is { //nolint:errorlint // what Do returns
 		err = gaveUp.Err
 	}
 	switch e := err.(type) { //nolint:errorlint // only what this node did: it may return what another run met
@@ -212,13 +214,13 @@ func (c *call[S, U]) detached(a *attempt) (U, error) {
 	var (
 		left, t = *c, *c.t // the call may still use them when c has gone on to other tasks
 		state   = c.d.m.State()
-		came    = make(chan outcome, 1)
+		came    = make(chan *outcome, 1) // a pointer: what a channel holds may not be large
 		s       = &strand{}
 	)
 	left.t, a.strand = &t, s
 	s.enter()
 	go func() {
-		out := outcome{err: &task.PanicError{Whose: left.prog.whose, Value: task.ErrGoexit}}
+		out := &outcome{err: &task.PanicError{Whose: left.prog.whose, Value: task.ErrGoexit}}
 		defer func() {
 			if s.finish() {
 				came <- out
@@ -232,7 +234,8 @@ func (c *call[S, U]) detached(a *attempt) (U, error) {
 	if !ok {
 		if c.d.run.abandon(s) {
 			c.d.run.emit(&task.TaskAbandoned{}, a.header())
-			return out.u, a.Err()
+			var none U
+			return none, a.Err()
 		}
 		out = <-came
 	}
@@ -255,7 +258,7 @@ func awaitCall[T any](ctx context.Context, came <-chan T, s *strand, grace time.
 		case out = <-came:
 			return out, true
 		case <-timer.C:
-			if !s.blocked() {
+			if !s.excuse() {
 				return out, false
 			}
 			timer.Reset(grace)
@@ -311,7 +314,7 @@ func (c *call[S, U]) handle(ctx context.Context, failed *NodeError) (U, error) {
 		c.discard(&task.AttemptFailed{Failure: c.d.run.failure(err), Final: true, Reason: "a Catch handler is not retried"})
 	}
 	// The first failure was dealt with, so the class is that of the second.
-	return u, c.d.run.nodeError(c.s.at(), &CatchError{Handler: err, First: failed}, err)
+	return u, nodeError(c.s.at(), c.d.run.classify(err), &CatchError{Handler: err, First: failed})
 }
 
 func (c *call[S, U]) invokeHandler(a *attempt, failed *NodeError) (u U, err error) {
@@ -348,7 +351,7 @@ func (c *call[S, U]) subgraph(ctx context.Context) (U, error) {
 		return none, err
 	}
 	if err != nil {
-		if inner := (*NodeError)(nil); errors.As(err, &inner) {
+		if _, is := err.(*NodeError); is { //nolint:errorlint // a node's own
 			return none, err // it names the node that failed, by its whole path
 		}
 		return none, c.failed(err)

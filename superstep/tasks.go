@@ -183,7 +183,7 @@ func (g *group[S, U]) abandon() {
 	workers := g.workers
 	g.mu.Unlock()
 	for _, w := range workers {
-		if w.blocked() {
+		if w.excuse() {
 			continue
 		}
 		if g.d.run.abandonStrand(g.ctx, &w.strand) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 
@@ -48,6 +49,12 @@ func (c *Client) Chat(ctx context.Context, req providers.Request) (*providers.Re
 func (c *Client) Stream(ctx context.Context, req providers.Request) iter.Seq2[*providers.Delta, error] {
 	return c.provider.Stream(ctx, req)
 }
+
+// String names the client. With it, fmt prints neither the key nor the headers.
+func (c *Client) String() string { return fmt.Sprintf("openai client %q", c.raw.cfg.Name) }
+
+// GoString is String, for %#v.
+func (c *Client) GoString() string { return c.String() }
 
 // CloseIdleConnections closes connections that are kept for later requests, also those of a given HTTPClient. The client
 // can still be used.

@@ -63,6 +63,12 @@ func (c Config) Validate() error {
 	return v.OrNil()
 }
 
+// String names the endpoint. With it, fmt and slog print neither the key nor the headers.
+func (c Config) String() string { return fmt.Sprintf("openai config %q at %q", c.Name, c.BaseURL) }
+
+// GoString is String, for %#v.
+func (c Config) GoString() string { return c.String() }
+
 func (c Config) validateURL(v *providers.ConfigError) {
 	if c.BaseURL == "" {
 		return

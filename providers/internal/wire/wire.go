@@ -92,6 +92,9 @@ func (s Source) redact(below error) error {
 	switch e := below.(type) { //nolint:errorlint // made a few lines above, never wrapped
 	case *openai.APIError:
 		c := *e
+		if in := e.InnerError; in != nil { // what a filter found is kept, a name only if it is one
+			c.InnerError = &openai.InnerError{Code: s.identifier(in.Code), ContentFilterResults: in.ContentFilterResults}
+		}
 		if s.ShowMessages {
 			c.Message = s.censor(e.Message)
 			return &c
