@@ -137,7 +137,7 @@ func TestSemantics_CheckMutationEndsOnStatesThatContainThemselves(t *testing.T) 
 	list[1] = list
 	b := graph.New("self", graph.Replace[[]any]())
 	b.Start(b.Node("a", func(_ context.Context, s []any) ([]any, error) {
-		s[0].(map[string]any)["n"] = 2 //nolint:forcetypeassert // it is one
+		s[0].(map[string]any)["n"] = 2
 		return s, nil
 	}))
 	g, err := b.Compile()

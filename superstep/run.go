@@ -45,7 +45,7 @@ func over(ctx context.Context) bool {
 // ended is the error of a run whose context is over.
 func (r *run) ended(ctx context.Context) error {
 	kind, cause := context.Canceled, context.Cause(ctx)
-	switch ctx.Err() { //nolint:errorlint // a context of somebody else's making may return anything
+	switch ctx.Err() { // a context of somebody else's making may return anything
 	case nil: // see over
 		kind = context.DeadlineExceeded
 		if deadline, _ := ctx.Deadline(); deadline.Equal(r.deadline) {
@@ -65,8 +65,8 @@ func (r *run) ended(ctx context.Context) error {
 		}
 	}
 	e := &CancelledError{RunID: r.id, Reason: "the context given to it ended: " + kind.Error(), kind: kind}
-	switch cause { //nolint:errorlint // just these two say no more than the reason
-	case context.Canceled, context.DeadlineExceeded:
+	switch cause {
+	case context.Canceled, context.DeadlineExceeded: //nolint:errorlint // just these two say no more than the reason
 	default:
 		e.Cause = cause
 	}
