@@ -2,8 +2,11 @@ package superstep
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
+	"time"
 
+	"github.com/pawl-go/pawl/graph"
 	"github.com/pawl-go/pawl/task"
 )
 
@@ -72,3 +75,119 @@ func (a *attempt) header() task.Header { return a.at.header(a.place) }
 
 // isOver reports whether the attempt has returned or was abandoned.
 func (a *attempt) isOver() bool { return a.over.Load() || a.strand.lost() }
+
+// attempt makes one attempt, here, or elsewhere if its time is limited: then it may have to be left behind while its
+// task goes on.
+func (c *call[S, U]) attempt(ctx context.Context) (u U, err error) {
+	a := c.begin(ctx, false)
+	if c.node.Timeout > 0 {
+		if c.s.stopped() {
+			return u, c.d.run.ended(ctx)
+		}
+		return c.detached(a)
+	}
+	c.s.whose = c.prog.whose
+	if !c.s.enter() {
+		return u, c.d.run.ended(ctx)
+	}
+	u, err = c.invoke(a, c.d.m.State())
+	if !c.s.leave() {
+		return u, errLost
+	}
+	return u, c.end(a, err)
+}
+
+// errLost stands in for the outcome of an abandoned call. Nobody sees it.
+var errLost = errors.New("pawl: abandoned")
+
+// begin starts an attempt.
+func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
+	at := c.s.at()
+	a := &attempt{Context: ctx, place: &c.d.place, left: c.d.m.SuperStepsLeft(), at: at.spot, strand: c.s}
+	if c.d.run.events != nil {
+		at.running = a
+		c.d.run.emit(&task.AttemptStarted{Handler: handler}, a.header())
+	}
+	return a
+}
+
+// end closes an attempt that has returned. A Goto that names what it must not has failed.
+func (c *call[S, U]) end(a *attempt, err error) error {
+	a.over.Store(true)
+	if c.node.Kind == graph.KindGoto && err == nil {
+		err = c.d.m.allowed(c.node.Name, c.node.Targets, c.next)
+	}
+	return err
+}
+
+// invoke calls the node's function.
+func (c *call[S, U]) invoke(a *attempt, s S) (u U, err error) {
+	if c.d.run.cfg.CheckMutation {
+		before := takePicture(s)
+		defer before.check(a, s, &err)
+	}
+	defer task.Recover(c.prog.whose, &err)
+	return c.node.Call(a, s, c.t.Items, c.t.Item, &c.next)
+}
+
+// detached makes an attempt on a goroutine of its own, and leaves it behind if it outlasts the end of its context by
+// Grace.
+func (c *call[S, U]) detached(a *attempt) (U, error) {
+	type outcome struct {
+		u   U
+		err error
+	}
+	var (
+		left, t = *c, *c.t // the call may still use them when c has gone on to other tasks
+		state   = c.d.m.State()
+		came    = make(chan *outcome, 1) // a pointer: what a channel holds may not be large
+		s       = &strand{}
+	)
+	left.t, a.strand = &t, s
+	s.enter()
+	go func() {
+		out := &outcome{err: &task.PanicError{Whose: left.prog.whose, Value: task.ErrGoexit}}
+		defer func() {
+			if s.finish() {
+				came <- out
+			} else {
+				left.d.run.stuck.Add(-1)
+			}
+		}()
+		out.u, out.err = left.invoke(a, state)
+	}()
+	out, ok := awaitCall(a, came, s, c.d.run.cfg.Grace)
+	if !ok {
+		if c.d.run.abandon(s) {
+			c.d.run.emit(&task.TaskAbandoned{}, a.header())
+			var none U
+			return none, a.Err()
+		}
+		out = <-came
+	}
+	c.next = left.next
+	return out.u, c.end(a, out.err)
+}
+
+// awaitCall waits for the outcome of a call that s makes, but not longer than grace after the end of its context. The
+// time in which the call waits for a consumer of events does not count.
+func awaitCall[T any](ctx context.Context, came <-chan T, s *strand, grace time.Duration) (out T, ok bool) {
+	select {
+	case out = <-came:
+		return out, true
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	for {
+		select {
+		case out = <-came:
+			return out, true
+		case <-timer.C:
+			if !s.excuse() {
+				return out, false
+			}
+			timer.Reset(grace)
+		}
+	}
+}

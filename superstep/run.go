@@ -48,7 +48,7 @@ func (r *run) ended(ctx context.Context) error {
 	switch ctx.Err() { // a context of somebody else's making may return anything
 	case nil: // see over
 		kind = context.DeadlineExceeded
-		if deadline, _ := ctx.Deadline(); deadline.Equal(r.deadline) {
+		if deadline, _ := ctx.Deadline(); r.timeout != nil && deadline.Equal(r.deadline) {
 			return r.timeout
 		}
 	case context.DeadlineExceeded:

@@ -2,9 +2,6 @@ package superstep
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
 	"github.com/pawl-go/pawl/graph"
 	"github.com/pawl-go/pawl/retrypolicy"
@@ -150,145 +147,6 @@ func catchable(err error) bool {
 	return true
 }
 
-// attempt makes one attempt, here, or elsewhere if its time is limited: then it may have to be left behind while its
-// task goes on.
-func (c *call[S, U]) attempt(ctx context.Context) (u U, err error) {
-	a := c.begin(ctx, false)
-	if c.node.Timeout > 0 {
-		if c.s.stopped() {
-			return u, c.d.run.ended(ctx)
-		}
-		return c.detached(a)
-	}
-	c.s.whose = c.prog.whose
-	if !c.s.enter() {
-		return u, c.d.run.ended(ctx)
-	}
-	u, err = c.invoke(a, c.d.m.State())
-	if !c.s.leave() {
-		return u, errLost
-	}
-	return u, c.end(a, err)
-}
-
-// errLost stands in for the outcome of an abandoned call. Nobody sees it.
-var errLost = errors.New("pawl: abandoned")
-
-// begin starts an attempt.
-func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
-	at := c.s.at()
-	a := &attempt{Context: ctx, place: &c.d.place, left: c.d.m.SuperStepsLeft(), at: at.spot, strand: c.s}
-	if c.d.run.events != nil {
-		at.running = a
-		c.d.run.emit(&task.AttemptStarted{Handler: handler}, a.header())
-	}
-	return a
-}
-
-// end closes an attempt that has returned. A Goto that names what it must not has failed.
-func (c *call[S, U]) end(a *attempt, err error) error {
-	a.over.Store(true)
-	if c.node.Kind == graph.KindGoto && err == nil {
-		err = c.d.m.allowed(c.node.Name, c.node.Targets, c.next)
-	}
-	return err
-}
-
-// invoke calls the node's function.
-func (c *call[S, U]) invoke(a *attempt, s S) (u U, err error) {
-	if c.d.run.cfg.CheckMutation {
-		before := takePicture(s)
-		defer before.check(a, s, &err)
-	}
-	defer task.Recover(c.prog.whose, &err)
-	return c.node.Call(a, s, c.t.Items, c.t.Item, &c.next)
-}
-
-// detached makes an attempt on a goroutine of its own, and leaves it behind if it outlasts the end of its context by
-// Grace.
-func (c *call[S, U]) detached(a *attempt) (U, error) {
-	type outcome struct {
-		u   U
-		err error
-	}
-	var (
-		left, t = *c, *c.t // the call may still use them when c has gone on to other tasks
-		state   = c.d.m.State()
-		came    = make(chan *outcome, 1) // a pointer: what a channel holds may not be large
-		s       = &strand{}
-	)
-	left.t, a.strand = &t, s
-	s.enter()
-	go func() {
-		out := &outcome{err: &task.PanicError{Whose: left.prog.whose, Value: task.ErrGoexit}}
-		defer func() {
-			if s.finish() {
-				came <- out
-			} else {
-				left.d.run.stuck.Add(-1)
-			}
-		}()
-		out.u, out.err = left.invoke(a, state)
-	}()
-	out, ok := awaitCall(a, came, s, c.d.run.cfg.Grace)
-	if !ok {
-		if c.d.run.abandon(s) {
-			c.d.run.emit(&task.TaskAbandoned{}, a.header())
-			var none U
-			return none, a.Err()
-		}
-		out = <-came
-	}
-	c.next = left.next
-	return out.u, c.end(a, out.err)
-}
-
-// awaitCall waits for the outcome of a call that s makes, but not longer than grace after the end of its context. The
-// time in which the call waits for a consumer of events does not count.
-func awaitCall[T any](ctx context.Context, came <-chan T, s *strand, grace time.Duration) (out T, ok bool) {
-	select {
-	case out = <-came:
-		return out, true
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	for {
-		select {
-		case out = <-came:
-			return out, true
-		case <-timer.C:
-			if !s.excuse() {
-				return out, false
-			}
-			timer.Reset(grace)
-		}
-	}
-}
-
-// observed returns a copy of the loop that reports failed attempts as events.
-func (c *call[S, U]) observed(loop *retrypolicy.Loop) *retrypolicy.Loop {
-	l := *loop
-	l.Observe = func(_ context.Context, at retrypolicy.Attempt) {
-		if !c.s.lost() {
-			c.discard(&task.AttemptFailed{
-				Failure: failure(at.Err, at.Class),
-				Delay:   at.Delay, Hint: at.Hint, Final: at.Final, Reason: string(at.Reason),
-			})
-		}
-	}
-	return &l
-}
-
-// discard reports that the attempt has failed, and that what it streamed must be forgotten.
-func (c *call[S, U]) discard(failed *task.AttemptFailed) {
-	at := c.s.at()
-	failed.Usage = at.used()
-	at.running = nil
-	c.d.run.emit(failed, at.header())
-	c.d.run.emit(&task.AttemptDiscarded{}, at.header())
-}
-
 // handle calls the Catch handler of a node that has failed for good.
 func (c *call[S, U]) handle(ctx context.Context, failed *NodeError) (U, error) {
 	c.s.at().attempt++
@@ -327,50 +185,25 @@ func (c *call[S, U]) invokeHandler(a *attempt, failed *NodeError) (u U, err erro
 	return c.node.Catch(a, s, c.t.Items, c.t.Item, failed)
 }
 
-// subgraph runs a graph as a node. The child's function nodes make attempts; the node itself counts as one.
-func (c *call[S, U]) subgraph(ctx context.Context) (U, error) {
-	var none U
-	c.s.at().attempt = 1
-	in, err := c.in()
-	if err != nil {
-		return none, c.failed(err)
-	}
-	path := c.s.at().node
-	if c.node.Kind.FannedOut() {
-		path = fmt.Sprintf("%s[%d]", path, c.t.Index)
-	}
-	child := &driver[any, any]{
-		place: place{
-			run: c.d.run, path: path,
-			scope: fmt.Sprintf("%s%d/%s[%d]/", c.d.scope, c.d.m.SuperStep(), c.node.Name, c.t.Index),
-		},
-		prog: c.prog.child,
-		m:    newMachine(c.prog.child.plan, in, c.prog.child.limit),
-	}
-	if err = child.drive(ctx, c.s); c.s.lost() {
-		return none, err
-	}
-	if err != nil {
-		if _, is := err.(*NodeError); is { //nolint:errorlint // a node's own
-			return none, err // it names the node that failed, by its whole path
+// observed returns a copy of the loop that reports failed attempts as events.
+func (c *call[S, U]) observed(loop *retrypolicy.Loop) *retrypolicy.Loop {
+	l := *loop
+	l.Observe = func(_ context.Context, at retrypolicy.Attempt) {
+		if !c.s.lost() {
+			c.discard(&task.AttemptFailed{
+				Failure: failure(at.Err, at.Class),
+				Delay:   at.Delay, Hint: at.Hint, Final: at.Final, Reason: string(at.Reason),
+			})
 		}
-		return none, c.failed(err)
 	}
-	u, err := c.out(child.m.State())
-	if err != nil {
-		return none, c.failed(err)
-	}
-	return u, nil
+	return &l
 }
 
-func (c *call[S, U]) in() (in any, err error) {
-	c.s.whose = c.prog.whoseIn
-	defer task.Recover(c.s.whose, &err)
-	return c.node.Sub.In(c.d.m.State(), c.t.Items, c.t.Item), nil
-}
-
-func (c *call[S, U]) out(state any) (u U, err error) {
-	c.s.whose = c.prog.whoseOut
-	defer task.Recover(c.s.whose, &err)
-	return c.node.Sub.Out(state), nil
+// discard reports that the attempt has failed, and that what it streamed must be forgotten.
+func (c *call[S, U]) discard(failed *task.AttemptFailed) {
+	at := c.s.at()
+	failed.Usage = at.used()
+	at.running = nil
+	c.d.run.emit(failed, at.header())
+	c.d.run.emit(&task.AttemptDiscarded{}, at.header())
 }

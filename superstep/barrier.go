@@ -1,0 +1,236 @@
+package superstep
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-go/pawl/graph"
+	"github.com/pawl-go/pawl/task"
+)
+
+// What happens at the barrier between two super-steps: Advance calls reduce, route, arrive and begin.
+
+func (m *Machine[S, U]) reduce() error {
+	m.next = m.state
+	if err := m.callReducer(); err != nil {
+		e := &ReduceError{SuperStep: m.step, Err: err}
+		for _, n := range m.ranNodes() {
+			e.Nodes = append(e.Nodes, m.plan.Nodes[n].Name)
+		}
+		return e
+	}
+	return nil
+}
+
+func (m *Machine[S, U]) callReducer() (err error) {
+	defer task.Recover("reducer", &err)
+	return m.plan.Reduce(&m.next, m.writes)
+}
+
+// ranNodes lists the nodes of the current tasks, each once, in task order.
+func (m *Machine[S, U]) ranNodes() []int {
+	m.ran = m.ran[:0]
+	for i, t := range m.tasks {
+		if i == 0 || t.Node != m.tasks[i-1].Node { // tasks of one node stand together
+			m.ran = append(m.ran, t.Node)
+		}
+	}
+	return m.ran
+}
+
+// route collects what edges, routers and Gotos activate. It changes nothing but scratch: a router may still fail.
+func (m *Machine[S, U]) route() error {
+	m.nextView = m.next
+	m.plan.Clip(&m.nextView)
+	m.plain, m.fans = m.plain[:0], m.fans[:0]
+	for _, n := range m.ranNodes() {
+		node := &m.plan.Nodes[n]
+		m.plain = append(m.plain, node.Edges...)
+		for i := range node.Routers {
+			next, err := m.ask(&node.Routers[i])
+			if err != nil {
+				return fmt.Errorf("pawl: super-step %d: router of %q: %w", m.step, node.Name, err)
+			}
+			if err := m.allowed(node.Name, node.Routers[i].Targets, next); err != nil {
+				return err
+			}
+			m.follow(next)
+		}
+	}
+	for i := range m.nexts {
+		m.follow(m.nexts[i])
+	}
+	return nil
+}
+
+func (m *Machine[S, U]) ask(r *graph.PlanRouter[S]) (next graph.Next, err error) {
+	defer task.Recover("router", &err)
+	return r.Route(m.nextView), nil
+}
+
+// allowed checks what a router or a Goto named against what it declared.
+func (m *Machine[S, U]) allowed(source string, targets []int, next graph.Next) error {
+	for i := range next.Len() {
+		t := next.At(i)
+		n, ours := m.plan.Index(t)
+		if !ours || !slices.Contains(targets, n) {
+			return &RouteError{SuperStep: m.step, Source: source, Target: t.Name(), Foreign: !ours}
+		}
+	}
+	return nil
+}
+
+func (m *Machine[S, U]) follow(next graph.Next) {
+	for i := range next.Len() {
+		t := next.At(i)
+		n, _ := m.plan.Index(t)
+		switch {
+		case n < 0: // End
+		case t.Items == nil:
+			m.plain = append(m.plain, n)
+		case t.Items.Len() > 0:
+			m.fans = append(m.fans, fan{node: n, items: t.Items})
+		}
+	}
+}
+
+// arrive makes active, or defers, what was routed to and the targets of the joins that fire.
+func (m *Machine[S, U]) arrive() {
+	joined := false
+	for _, n := range m.ran {
+		m.nodes[n].ran = true
+		for _, j := range m.plan.Nodes[n].Joins {
+			joined = true
+			join := &m.joins[j]
+			if k := slices.Index(m.plan.Joins[j].Sources, n); !join.arrived[k] {
+				join.arrived[k] = true
+				join.missing--
+			}
+		}
+	}
+	if joined {
+		m.fire()
+	}
+	plain, fans := m.plain, m.fans
+	m.plain, m.fans = m.plain[:0], m.fans[:0]
+	for _, n := range plain {
+		m.activate(n)
+	}
+	for _, f := range fans {
+		if m.plan.Nodes[f.node].Deferred {
+			m.deferred.fans = append(m.deferred.fans, f)
+		} else {
+			m.fans = append(m.fans, f)
+		}
+	}
+}
+
+// fire adds the targets of the joins that wait for nothing more. It comes after all arrivals of the super-step: one that
+// is not needed any more belongs to the round that ends here.
+func (m *Machine[S, U]) fire() {
+	for j := range m.joins {
+		if join := &m.joins[j]; join.missing == 0 {
+			clear(join.arrived)
+			join.missing, join.fired = len(join.arrived), true
+			m.plain = append(m.plain, m.plan.Joins[j].Target)
+		}
+	}
+}
+
+// activate makes a node active in the next super-step, once, or puts it off if it is deferred.
+func (m *Machine[S, U]) activate(n int) {
+	state := &m.nodes[n]
+	switch {
+	case m.plan.Nodes[n].Deferred:
+		if !state.waiting {
+			state.waiting = true
+			m.deferred.plain = append(m.deferred.plain, n)
+		}
+	case state.activated != m.step+1:
+		state.activated = m.step + 1
+		m.plain = append(m.plain, n)
+	}
+}
+
+// begin turns what is activated into the tasks of the next super-step. If nothing else is active, what was deferred is.
+func (m *Machine[S, U]) begin() {
+	if len(m.plain) == 0 && len(m.fans) == 0 {
+		m.releaseDeferred()
+	}
+	before := len(m.tasks)
+	m.tasks = m.tasks[:0]
+	if len(m.plain) > 1 {
+		slices.Sort(m.plain)
+	}
+	for _, n := range m.plain {
+		m.tasks = append(m.tasks, Activation{Node: n})
+	}
+	m.plain = m.plain[:0]
+	if len(m.fans) > 0 {
+		m.fanOut()
+	}
+	m.resetOutcomes(before)
+	if len(m.tasks) > 0 {
+		m.step++
+	}
+}
+
+func (m *Machine[S, U]) releaseDeferred() {
+	m.plain = append(m.plain, m.deferred.plain...)
+	m.fans = append(m.fans, m.deferred.fans...)
+	for _, n := range m.deferred.plain {
+		m.nodes[n].waiting = false
+	}
+	m.deferred.plain = m.deferred.plain[:0]
+	clear(m.deferred.fans)
+	m.deferred.fans = m.deferred.fans[:0]
+}
+
+// fanOut adds a task for each item, by node. Several fan-outs of one node in one super-step are numbered through.
+func (m *Machine[S, U]) fanOut() {
+	slices.SortStableFunc(m.fans, func(a, b fan) int { return cmp.Compare(a.node, b.node) })
+	index := 0
+	for i, f := range m.fans {
+		if i == 0 || f.node != m.fans[i-1].node {
+			index = 0
+		}
+		m.tasks = slices.Grow(m.tasks, f.items.Len())
+		for k := range f.items.Len() {
+			m.tasks = append(m.tasks, Activation{Node: f.node, Index: index, Items: f.items, Item: k})
+			index++
+		}
+	}
+	clear(m.fans)
+	m.fans = m.fans[:0]
+}
+
+// resetOutcomes makes room for the outcomes of the new tasks, and lets go of what the super-step before had more.
+func (m *Machine[S, U]) resetOutcomes(before int) {
+	n := len(m.tasks)
+	if n < before {
+		clear(m.tasks[n:before])
+		clear(m.writes[n:])
+	}
+	clear(m.done)
+	clear(m.nexts)
+	m.writes, m.done = resize(m.writes, n), resize(m.done, n)
+	if m.hasGoto {
+		m.nexts = resize(m.nexts, n)
+	}
+	for i, t := range m.tasks {
+		w := &m.writes[i]
+		*w = graph.Write[U]{Node: m.plan.Nodes[t.Node].Name, Index: -1}
+		if t.Items != nil {
+			w.Index = t.Index
+		}
+	}
+}
+
+// resize returns s with length n, or a new slice if s has not the room.
+func resize[T any](s []T, n int) []T {
+	if n <= cap(s) {
+		return s[:n]
+	}
+	return make([]T, n)
+}

@@ -1,0 +1,56 @@
+package superstep
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-go/pawl/task"
+)
+
+// subgraph runs a graph as a node. The child's function nodes make attempts; the node itself counts as one.
+func (c *call[S, U]) subgraph(ctx context.Context) (U, error) {
+	var none U
+	c.s.at().attempt = 1
+	in, err := c.in()
+	if err != nil {
+		return none, c.failed(err)
+	}
+	path := c.s.at().node
+	if c.node.Kind.FannedOut() {
+		path = fmt.Sprintf("%s[%d]", path, c.t.Index)
+	}
+	child := &driver[any, any]{
+		place: place{
+			run: c.d.run, path: path,
+			scope: fmt.Sprintf("%s%d/%s[%d]/", c.d.scope, c.d.m.SuperStep(), c.node.Name, c.t.Index),
+		},
+		prog: c.prog.child,
+		m:    newMachine(c.prog.child.plan, in, c.prog.child.limit),
+	}
+	if err = child.drive(ctx, c.s); c.s.lost() {
+		return none, err
+	}
+	if err != nil {
+		if _, is := err.(*NodeError); is { //nolint:errorlint // a node's own
+			return none, err // it names the node that failed, by its whole path
+		}
+		return none, c.failed(err)
+	}
+	u, err := c.out(child.m.State())
+	if err != nil {
+		return none, c.failed(err)
+	}
+	return u, nil
+}
+
+func (c *call[S, U]) in() (in any, err error) {
+	c.s.whose = c.prog.whoseIn
+	defer task.Recover(c.s.whose, &err)
+	return c.node.Sub.In(c.d.m.State(), c.t.Items, c.t.Item), nil
+}
+
+func (c *call[S, U]) out(state any) (u U, err error) {
+	c.s.whose = c.prog.whoseOut
+	defer task.Recover(c.s.whose, &err)
+	return c.node.Sub.Out(state), nil
+}
