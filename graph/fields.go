@@ -68,6 +68,10 @@ type clash struct {
 
 // apply merges all columns. If two tasks clash it returns the column, too.
 func (p *fieldPlan) apply(state unsafe.Pointer, u updates) (*column, *clash) {
+	if u.n == 1 {
+		p.applyOne(state, u)
+		return nil, nil
+	}
 	for _, c := range p.columns {
 		dst := unsafe.Add(state, c.offset)
 		owner := -1 // the task that wrote last, once any did
@@ -87,6 +91,24 @@ func (p *fieldPlan) apply(state unsafe.Pointer, u updates) (*column, *clash) {
 		}
 	}
 	return nil, nil
+}
+
+// applyOne merges a single update, which clashes with none.
+func (p *fieldPlan) applyOne(state unsafe.Pointer, u updates) {
+	for _, c := range p.columns {
+		dst := unsafe.Add(state, c.offset)
+		for _, w := range [2]*writer{c.set, c.merge} {
+			switch {
+			case w == nil:
+			case w.union != nil:
+				_ = w.union(reflect.NewAt(c.typ, dst).Elem(), w, u)
+			default:
+				if v := w.value(u.first); v != nil {
+					w.merge(dst, v)
+				}
+			}
+		}
+	}
 }
 
 // apply merges the values one by one, in task order.

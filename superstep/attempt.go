@@ -123,9 +123,16 @@ func (c *call[S, U]) end(a *attempt, err error) error {
 // invoke calls the node's function.
 func (c *call[S, U]) invoke(a *attempt, s S) (u U, err error) {
 	if c.d.run.cfg.CheckMutation {
-		before := takePicture(s)
-		defer before.check(a, s, &err)
+		return c.invokeChecked(a, s)
 	}
+	defer task.Recover(c.prog.whose, &err)
+	return c.node.Call(a, s, c.t.Items, c.t.Item, &c.next)
+}
+
+// invokeChecked is invoke with CheckMutation.
+func (c *call[S, U]) invokeChecked(a *attempt, s S) (u U, err error) {
+	before := takePicture(s)
+	defer before.check(a, s, &err)
 	defer task.Recover(c.prog.whose, &err)
 	return c.node.Call(a, s, c.t.Items, c.t.Item, &c.next)
 }

@@ -46,7 +46,9 @@ func (m *Machine[S, U]) route() error {
 	m.plain, m.fans = m.plain[:0], m.fans[:0]
 	for _, n := range m.ranNodes() {
 		node := &m.plan.Nodes[n]
-		m.plain = append(m.plain, node.Edges...)
+		for _, to := range node.Edges { // mostly one, for which append's copy would cost more
+			m.plain = append(m.plain, to)
+		}
 		for i := range node.Routers {
 			next, err := m.ask(&node.Routers[i])
 			if err != nil {
@@ -112,11 +114,20 @@ func (m *Machine[S, U]) arrive() {
 	if joined {
 		m.fire()
 	}
-	plain, fans := m.plain, m.fans
-	m.plain, m.fans = m.plain[:0], m.fans[:0]
+	plain := m.plain
+	m.plain = m.plain[:0]
 	for _, n := range plain {
 		m.activate(n)
 	}
+	if len(m.fans) > 0 {
+		m.deferFans()
+	}
+}
+
+// deferFans puts the fan-outs of deferred nodes off.
+func (m *Machine[S, U]) deferFans() {
+	fans := m.fans
+	m.fans = m.fans[:0]
 	for _, f := range fans {
 		if m.plan.Nodes[f.node].Deferred {
 			m.deferred.fans = append(m.deferred.fans, f)
@@ -142,7 +153,7 @@ func (m *Machine[S, U]) fire() {
 func (m *Machine[S, U]) activate(n int) {
 	state := &m.nodes[n]
 	switch {
-	case m.plan.Nodes[n].Deferred:
+	case state.deferred:
 		if !state.waiting {
 			state.waiting = true
 			m.deferred.plain = append(m.deferred.plain, n)
@@ -208,6 +219,11 @@ func (m *Machine[S, U]) fanOut() {
 // resetOutcomes makes room for the outcomes of the new tasks, and lets go of what the super-step before had more.
 func (m *Machine[S, U]) resetOutcomes(before int) {
 	n := len(m.tasks)
+	if n == 1 && before == 1 && m.tasks[0].Items == nil && !m.hasGoto { // what most super-steps are
+		m.writes[0] = graph.Write[U]{Node: m.plan.Nodes[m.tasks[0].Node].Name, Index: -1}
+		m.done[0] = false
+		return
+	}
 	if n < before {
 		clear(m.tasks[n:before])
 		clear(m.writes[n:])

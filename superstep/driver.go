@@ -42,7 +42,7 @@ func (d *driver[S, U]) superStep(ctx context.Context, s *strand) error {
 	if ctx.Err() != nil {
 		return d.run.ended(ctx)
 	}
-	if d.scope == "" && d.run.stopped() { // a subgraph is part of its super-step, which may finish
+	if d.scope == "" && d.run.stopping.Load() { // a subgraph is part of its super-step, which may finish
 		return d.run.stoppedError()
 	}
 	if d.run.events != nil {

@@ -58,6 +58,7 @@ type Activation struct {
 type nodeState struct {
 	activated int  // the last super-step it was activated for, so that several edges activate it once
 	ran       bool // ever
+	deferred  bool // as the plan says
 	waiting   bool // deferred, and activated
 }
 
@@ -87,6 +88,7 @@ func newMachine[S, U any](plan *graph.Plan[S, U], in S, limit int) *Machine[S, U
 	m.view = m.state
 	for i := range plan.Nodes {
 		m.hasGoto = m.hasGoto || plan.Nodes[i].Kind == graph.KindGoto
+		m.nodes[i].deferred = plan.Nodes[i].Deferred
 	}
 	if len(plan.Joins) > 0 {
 		m.joins = make([]joinState, len(plan.Joins))
@@ -124,8 +126,8 @@ func (m *Machine[S, U]) Done() bool { return len(m.tasks) == 0 }
 // Complete records the outcome of the i-th task: its update, and what a Goto node named. A task completes once. The error
 // is a *RouteError for a target that is not declared, a *MaxSuperStepsError beyond the limit, or tells of misuse.
 func (m *Machine[S, U]) Complete(i int, update U, next graph.Next) error {
-	if err := m.limitError(); err != nil {
-		return err
+	if m.step > m.limit {
+		return m.limitError()
 	}
 	if i < 0 || i >= len(m.tasks) {
 		return fmt.Errorf("pawl: super-step %d has no task %d", m.step, i)
@@ -154,8 +156,8 @@ func (m *Machine[S, U]) Advance() error {
 	if m.Done() {
 		return errors.New("pawl: the machine is done: there is no super-step to accept")
 	}
-	if err := m.limitError(); err != nil {
-		return err
+	if m.step > m.limit {
+		return m.limitError()
 	}
 	if i := slices.Index(m.done, false); i >= 0 {
 		return fmt.Errorf("pawl: super-step %d: task %d (%s) is not complete: call Complete for every task first",
@@ -171,14 +173,14 @@ func (m *Machine[S, U]) Advance() error {
 	m.taken++
 	m.arrive()
 	m.begin()
-	return m.limitError()
+	if m.step > m.limit {
+		return m.limitError()
+	}
+	return nil
 }
 
-// limitError is a *MaxSuperStepsError if the current super-step is one more than the limit allows.
+// limitError says that the current super-step is one more than the limit allows.
 func (m *Machine[S, U]) limitError() error {
-	if m.step <= m.limit {
-		return nil
-	}
 	e := &MaxSuperStepsError{Limit: m.limit}
 	for _, n := range m.ranNodes() {
 		e.Active = append(e.Active, m.plan.Nodes[n].Name)

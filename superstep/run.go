@@ -17,7 +17,8 @@ type run struct {
 	events *events       // nil if nobody listens
 	slots  chan struct{} // one for each function node being called; nil if there is no limit
 	cancel context.CancelCauseFunc
-	stop   <-chan struct{}
+	// stopping is set when the Runner has been told to stop.
+	stopping *atomic.Bool
 	// timeout is the cause of the end of a run that is not done by its deadline; nil and zero if it may take any time.
 	timeout  *RunTimeoutError
 	deadline time.Time
@@ -82,15 +83,6 @@ func (r *run) stoppedError() *CancelledError {
 	e := r.cancelled("the runner was stopped")
 	e.also = ErrStopped
 	return e
-}
-
-func (r *run) stopped() bool {
-	select {
-	case <-r.stop:
-		return true
-	default:
-		return false
-	}
 }
 
 // slotsOf returns the slots of a node that has a limit of its own, and nil for any other. They are the run's, so the limit

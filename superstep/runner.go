@@ -25,7 +25,7 @@ type Runner[S, U any] struct {
 
 	mu      sync.Mutex
 	active  int           // runs
-	stopped bool          // Stop was called
+	stopped atomic.Bool   // Stop was called; changes under mu
 	stop    chan struct{} // closed when it is
 	idle    chan struct{} // closed when there is no run any more
 }
@@ -119,8 +119,7 @@ func (r *Runner[S, U]) Abandoned() int { return int(r.stuck.Load()) }
 // waits for Stop.
 func (r *Runner[S, U]) Stop(ctx context.Context) error {
 	r.mu.Lock()
-	if !r.stopped {
-		r.stopped = true
+	if !r.stopped.Swap(true) {
 		close(r.stop)
 		r.closeIfIdle()
 	}
@@ -135,7 +134,7 @@ func (r *Runner[S, U]) Stop(ctx context.Context) error {
 
 // closeIfIdle tells the Stops that wait. The caller holds mu.
 func (r *Runner[S, U]) closeIfIdle() {
-	if r.stopped && r.active == 0 {
+	if r.stopped.Load() && r.active == 0 {
 		close(r.idle)
 	}
 }
@@ -143,7 +142,7 @@ func (r *Runner[S, U]) closeIfIdle() {
 // admit counts a run in, and waits for a place among the MaxConcurrentRuns.
 func (r *Runner[S, U]) admit(ctx context.Context, x *run) error {
 	r.mu.Lock()
-	if r.stopped {
+	if r.stopped.Load() {
 		r.mu.Unlock()
 		return x.stoppedError()
 	}
@@ -192,7 +191,7 @@ func (r *Runner[S, U]) dismiss() {
 // execute runs the graph. A goroutine of its own drives it and calls the nodes; this one waits, so that it can walk away
 // from a node that ignores the end of its context.
 func (r *Runner[S, U]) execute(ctx context.Context, in S, id string, e *events) (*Result[S], error) {
-	x := &run{id: id, cfg: &r.cfg, events: e, stop: r.stop, stuck: &r.stuck}
+	x := &run{id: id, cfg: &r.cfg, events: e, stopping: &r.stopped, stuck: &r.stuck}
 	if err := r.admit(ctx, x); err != nil {
 		return &Result[S]{State: in, RunID: x.id}, err
 	}
