@@ -17,7 +17,6 @@ type attempt struct {
 
 	*place
 	at     spot
-	left   int     // super-steps
 	strand *strand // the goroutine that makes the call
 	over   atomic.Bool
 	usage  *task.Usage // nil if there is none; guarded by the run's mu
@@ -35,7 +34,7 @@ func (a *attempt) Value(key any) any {
 func (a *attempt) Task() task.Task {
 	return task.Task{
 		RunID: a.run.id, Scope: a.scope, Node: a.at.node, SuperStep: a.at.step,
-		Index: a.at.index, Attempt: a.at.attempt, SuperStepsLeft: a.left,
+		Index: a.at.index, Attempt: a.at.attempt, SuperStepsLeft: a.limit - a.at.step,
 	}
 }
 
@@ -78,23 +77,23 @@ func (a *attempt) isOver() bool { return a.over.Load() || a.strand.lost() }
 
 // attempt makes one attempt, here, or elsewhere if its time is limited: then it may have to be left behind while its
 // task goes on.
-func (c *call[S, U]) attempt(ctx context.Context) (u U, err error) {
+func (c *call[S, U]) attempt(ctx context.Context) error {
 	a := c.begin(ctx, false)
 	if c.node.Timeout > 0 {
 		if c.s.stopped() {
-			return u, c.d.run.ended(ctx)
+			return c.d.run.ended(ctx)
 		}
 		return c.detached(a)
 	}
 	c.s.whose = c.prog.whose
 	if !c.s.enter() {
-		return u, c.d.run.ended(ctx)
+		return c.d.run.ended(ctx)
 	}
-	u, err = c.invoke(a, c.d.m.State())
+	err := c.invoke(a, &c.d.m.view)
 	if !c.s.leave() {
-		return u, errLost
+		return errLost
 	}
-	return u, c.end(a, err)
+	return c.end(a, err)
 }
 
 // errLost stands in for the outcome of an abandoned call. Nobody sees it.
@@ -103,7 +102,7 @@ var errLost = errors.New("pawl: abandoned")
 // begin starts an attempt.
 func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
 	at := c.s.at()
-	a := &attempt{Context: ctx, place: &c.d.place, left: c.d.m.SuperStepsLeft(), at: at.spot, strand: c.s}
+	a := &attempt{Context: ctx, place: &c.d.place, at: at.spot, strand: c.s}
 	if c.d.run.events != nil {
 		at.running = a
 		c.d.run.emit(&task.AttemptStarted{Handler: handler}, a.header())
@@ -120,60 +119,57 @@ func (c *call[S, U]) end(a *attempt, err error) error {
 	return err
 }
 
-// invoke calls the node's function.
-func (c *call[S, U]) invoke(a *attempt, s S) (u U, err error) {
+// invoke calls the node's function and keeps what it returns.
+func (c *call[S, U]) invoke(a *attempt, s *S) (err error) {
 	if c.d.run.cfg.CheckMutation {
-		return c.invokeChecked(a, s)
+		return c.invokeChecked(a, *s)
 	}
 	defer task.Recover(c.prog.whose, &err)
-	return c.node.Call(a, s, c.t.Items, c.t.Item, &c.next)
+	c.u, err = c.node.Call(a, *s, c.t.Items, c.t.Item, &c.next)
+	return err
 }
 
 // invokeChecked is invoke with CheckMutation.
-func (c *call[S, U]) invokeChecked(a *attempt, s S) (u U, err error) {
+func (c *call[S, U]) invokeChecked(a *attempt, s S) (err error) {
 	before := takePicture(s)
 	defer before.check(a, s, &err)
 	defer task.Recover(c.prog.whose, &err)
-	return c.node.Call(a, s, c.t.Items, c.t.Item, &c.next)
+	c.u, err = c.node.Call(a, s, c.t.Items, c.t.Item, &c.next)
+	return err
 }
 
 // detached makes an attempt on a goroutine of its own, and leaves it behind if it outlasts the end of its context by
 // Grace.
-func (c *call[S, U]) detached(a *attempt) (U, error) {
-	type outcome struct {
-		u   U
-		err error
-	}
+func (c *call[S, U]) detached(a *attempt) error {
 	var (
 		left, t = *c, *c.t // the call may still use them when c has gone on to other tasks
 		state   = c.d.m.State()
-		came    = make(chan *outcome, 1) // a pointer: what a channel holds may not be large
+		came    = make(chan error, 1)
 		s       = &strand{}
 	)
 	left.t, a.strand = &t, s
 	s.enter()
 	go func() {
-		out := &outcome{err: &task.PanicError{Whose: left.prog.whose, Value: task.ErrGoexit}}
+		err := error(&task.PanicError{Whose: left.prog.whose, Value: task.ErrGoexit}) // unless the call returns
 		defer func() {
 			if s.finish() {
-				came <- out
+				came <- err
 			} else {
 				left.d.run.stuck.Add(-1)
 			}
 		}()
-		out.u, out.err = left.invoke(a, state)
+		err = left.invoke(a, &state)
 	}()
-	out, ok := awaitCall(a, came, s, c.d.run.cfg.Grace)
+	err, ok := awaitCall(a, came, s, c.d.run.cfg.Grace)
 	if !ok {
 		if c.d.run.abandon(s) {
 			c.d.run.emit(&task.TaskAbandoned{}, a.header())
-			var none U
-			return none, a.Err()
+			return a.Err()
 		}
-		out = <-came
+		err = <-came
 	}
-	c.next = left.next
-	return out.u, c.end(a, out.err)
+	c.u, c.next = left.u, left.next
+	return c.end(a, err)
 }
 
 // awaitCall waits for the outcome of a call that s makes, but not longer than grace after the end of its context. The

@@ -18,6 +18,7 @@ type driver[S, U any] struct {
 type place struct {
 	run         *run
 	path, scope string
+	limit       int // on super-steps
 }
 
 // drive runs super-steps until nothing is active. It makes its calls on the calling goroutine where a super-step has one

@@ -126,6 +126,10 @@ func (m *Machine[S, U]) Done() bool { return len(m.tasks) == 0 }
 // Complete records the outcome of the i-th task: its update, and what a Goto node named. A task completes once. The error
 // is a *RouteError for a target that is not declared, a *MaxSuperStepsError beyond the limit, or tells of misuse.
 func (m *Machine[S, U]) Complete(i int, update U, next graph.Next) error {
+	return m.complete(i, &update, &next)
+}
+
+func (m *Machine[S, U]) complete(i int, update *U, next *graph.Next) error {
 	if m.step > m.limit {
 		return m.limitError()
 	}
@@ -138,12 +142,12 @@ func (m *Machine[S, U]) Complete(i int, update U, next graph.Next) error {
 	}
 	if next.Len() > 0 {
 		node := &m.plan.Nodes[m.tasks[i].Node]
-		if err := m.allowed(node.Name, node.Targets, next); err != nil {
+		if err := m.allowed(node.Name, node.Targets, *next); err != nil {
 			return err
 		}
-		m.nexts[i] = next
+		m.nexts[i] = *next
 	}
-	m.writes[i].Update = update
+	m.writes[i].Update = *update
 	m.done[i] = true
 	return nil
 }

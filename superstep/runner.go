@@ -209,7 +209,7 @@ func (r *Runner[S, U]) execute(ctx context.Context, in S, id string, e *events) 
 	ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
 	x.emit(&task.RunStarted{Graph: r.g.Name(), Fingerprint: r.g.Fingerprint()}, task.Header{})
-	d := &driver[S, U]{place: place{run: x}, prog: r.prog, m: newMachine(r.prog.plan, in, r.prog.limit)}
+	d := &driver[S, U]{place: place{run: x, limit: r.prog.limit}, prog: r.prog, m: newMachine(r.prog.plan, in, r.prog.limit)}
 	err := r.await(ctx, d)
 	return d.finish(err)
 }

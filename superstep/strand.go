@@ -55,6 +55,9 @@ func (o *openTask) used() task.Usage {
 	return o.running.used()
 }
 
+// push opens a task.
+func (s *strand) push(in *place, at spot) { s.open = append(s.open, openTask{place: in, spot: at}) }
+
 // at is the innermost open task.
 func (s *strand) at() *openTask { return &s.open[len(s.open)-1] }
 

@@ -8,12 +8,11 @@ import (
 )
 
 // subgraph runs a graph as a node. The child's function nodes make attempts; the node itself counts as one.
-func (c *call[S, U]) subgraph(ctx context.Context) (U, error) {
-	var none U
+func (c *call[S, U]) subgraph(ctx context.Context) error {
 	c.s.at().attempt = 1
 	in, err := c.in()
 	if err != nil {
-		return none, c.failed(err)
+		return c.failed(err)
 	}
 	path := c.s.at().node
 	if c.node.Kind.FannedOut() {
@@ -21,26 +20,25 @@ func (c *call[S, U]) subgraph(ctx context.Context) (U, error) {
 	}
 	child := &driver[any, any]{
 		place: place{
-			run: c.d.run, path: path,
+			run: c.d.run, path: path, limit: c.prog.child.limit,
 			scope: fmt.Sprintf("%s%d/%s[%d]/", c.d.scope, c.d.m.SuperStep(), c.node.Name, c.t.Index),
 		},
 		prog: c.prog.child,
 		m:    newMachine(c.prog.child.plan, in, c.prog.child.limit),
 	}
 	if err = child.drive(ctx, c.s); c.s.lost() {
-		return none, err
+		return err
 	}
 	if err != nil {
 		if _, is := err.(*NodeError); is { //nolint:errorlint // a node's own
-			return none, err // it names the node that failed, by its whole path
+			return err // it names the node that failed, by its whole path
 		}
-		return none, c.failed(err)
+		return c.failed(err)
 	}
-	u, err := c.out(child.m.State())
-	if err != nil {
-		return none, c.failed(err)
+	if err := c.out(child.m.State()); err != nil {
+		return c.failed(err)
 	}
-	return u, nil
+	return nil
 }
 
 func (c *call[S, U]) in() (in any, err error) {
@@ -49,8 +47,9 @@ func (c *call[S, U]) in() (in any, err error) {
 	return c.node.Sub.In(c.d.m.State(), c.t.Items, c.t.Item), nil
 }
 
-func (c *call[S, U]) out(state any) (u U, err error) {
+func (c *call[S, U]) out(state any) (err error) {
 	c.s.whose = c.prog.whoseOut
 	defer task.Recover(c.s.whose, &err)
-	return c.node.Sub.Out(state), nil
+	c.u = c.node.Sub.Out(state)
+	return nil
 }

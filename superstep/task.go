@@ -15,7 +15,8 @@ type call[S, U any] struct {
 	t    *Activation
 	node *graph.PlanNode[S, U]
 	prog *nodeProgram
-	next graph.Next       // what the last attempt, a Goto, named
+	u    U                // what the last attempt returned
+	next graph.Next       // what it named, if the node is a Goto
 	held [2]chan struct{} // slots to give back
 }
 
@@ -25,27 +26,24 @@ type call[S, U any] struct {
 func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i int) error {
 	c.d, c.s, c.t = d, s, &d.m.Tasks()[i]
 	c.node, c.prog = &d.prog.plan.Nodes[c.t.Node], &d.prog.nodes[c.t.Node]
-	s.open = append(s.open, openTask{place: &d.place, spot: spot{
-		node: d.pathOf(c.node.Name), step: d.m.SuperStep(), index: c.t.Index, fannedOut: c.t.Items != nil,
-	}})
+	s.push(&d.place, spot{node: d.pathOf(c.node.Name), step: d.m.SuperStep(), index: c.t.Index, fannedOut: c.t.Items != nil})
 	if d.run.events != nil {
 		d.run.emit(&task.TaskStarted{}, s.at().header())
 	}
-	var u U
 	var err error
 	switch {
 	case c.node.MaxConcurrency > 0 || d.run.slots != nil:
-		u, err = c.limited(ctx)
+		err = c.limited(ctx)
 	case c.prog.child != nil:
-		u, err = c.subgraph(ctx)
+		err = c.subgraph(ctx)
 	default:
-		u, err = c.function(ctx)
+		err = c.function(ctx)
 	}
 	if s.lost() {
 		return err
 	}
 	if err == nil {
-		err = d.m.Complete(i, u, c.next)
+		err = d.m.complete(i, &c.u, &c.next)
 	}
 	if c.node.Kind == graph.KindGoto {
 		c.next = graph.Next{}
@@ -67,7 +65,9 @@ func (c *call[S, U]) close(err error) {
 		r.emit(&task.TaskCompleted{Usage: at.used()}, at.header())
 	}
 	c.s.open = c.s.open[:len(c.s.open)-1]
-	c.release()
+	if c.held != [2]chan struct{}{} {
+		c.release()
+	}
 }
 
 // pathOf is the path of a node of this graph.
@@ -85,14 +85,14 @@ func (c *call[S, U]) failed(err error) *NodeError {
 
 // limited runs the task when the limits on concurrency allow it. A subgraph takes no slot of the run's: its nodes do. The
 // slots are kept until release: if the task has failed, its siblings must hear of it before one of them gets its place.
-func (c *call[S, U]) limited(ctx context.Context) (u U, err error) {
+func (c *call[S, U]) limited(ctx context.Context) error {
 	slots := [2]chan struct{}{c.d.run.slotsOf(c.prog, c.node.MaxConcurrency)}
 	if c.prog.child == nil {
 		slots[1] = c.d.run.slots
 	}
 	for i, s := range slots {
 		if !acquire(ctx, s) {
-			return u, c.d.run.ended(ctx)
+			return c.d.run.ended(ctx)
 		}
 		c.held[i] = s
 	}
@@ -113,21 +113,21 @@ func (c *call[S, U]) release() {
 }
 
 // function calls a function node under its retry policy, then its Catch handler if it failed for good.
-func (c *call[S, U]) function(ctx context.Context) (U, error) {
+func (c *call[S, U]) function(ctx context.Context) error {
 	loop := &c.prog.loop
 	if c.d.run.events != nil {
 		loop = c.observed(loop)
 	}
-	u, err := retrypolicy.Do(ctx, loop, func(ctx context.Context, number int) (U, error) {
+	_, err := retrypolicy.Do(ctx, loop, func(ctx context.Context, number int) (struct{}, error) {
 		c.s.at().attempt = number
-		return c.attempt(ctx)
+		return struct{}{}, c.attempt(ctx)
 	})
 	if err == nil || over(ctx) || c.s.lost() {
-		return u, err
+		return err
 	}
 	failed := c.failed(err)
 	if c.node.Catch == nil || !catchable(err) {
-		return u, failed
+		return failed
 	}
 	return c.handle(ctx, failed)
 }
@@ -148,17 +148,16 @@ func catchable(err error) bool {
 }
 
 // handle calls the Catch handler of a node that has failed for good.
-func (c *call[S, U]) handle(ctx context.Context, failed *NodeError) (U, error) {
+func (c *call[S, U]) handle(ctx context.Context, failed *NodeError) error {
 	c.s.at().attempt++
 	c.next = graph.Next{} // what the node named goes with it
 	a := c.begin(ctx, true)
 	c.s.whose, c.s.caught = "Catch handler of "+c.prog.whose, failed
-	var u U
 	var err error
 	if c.s.enter() {
-		u, err = c.invokeHandler(a, failed)
+		err = c.invokeHandler(a, failed)
 		if !c.s.leave() {
-			return u, errLost
+			return errLost
 		}
 	} else {
 		err = c.d.run.ended(ctx)
@@ -166,23 +165,24 @@ func (c *call[S, U]) handle(ctx context.Context, failed *NodeError) (U, error) {
 	a.over.Store(true)
 	c.s.caught = nil
 	if err == nil {
-		return u, nil
+		return nil
 	}
 	if c.d.run.events != nil {
 		c.discard(&task.AttemptFailed{Failure: c.d.run.failure(err), Final: true, Reason: "a Catch handler is not retried"})
 	}
 	// The first failure was dealt with, so the class is that of the second.
-	return u, nodeError(c.s.at(), c.d.run.classify(err), &CatchError{Handler: err, First: failed})
+	return nodeError(c.s.at(), c.d.run.classify(err), &CatchError{Handler: err, First: failed})
 }
 
-func (c *call[S, U]) invokeHandler(a *attempt, failed *NodeError) (u U, err error) {
+func (c *call[S, U]) invokeHandler(a *attempt, failed *NodeError) (err error) {
 	s := c.d.m.State()
 	if c.d.run.cfg.CheckMutation {
 		before := takePicture(s)
 		defer before.check(a, s, &err)
 	}
 	defer task.Recover(c.s.whose, &err)
-	return c.node.Catch(a, s, c.t.Items, c.t.Item, failed)
+	c.u, err = c.node.Catch(a, s, c.t.Items, c.t.Item, failed)
+	return err
 }
 
 // observed returns a copy of the loop that reports failed attempts as events.
