@@ -105,7 +105,7 @@ func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
 	a := &attempt{Context: ctx, place: &c.d.place, at: at.spot, strand: c.s}
 	if c.d.run.events != nil {
 		at.running = a
-		c.d.run.emit(&task.AttemptStarted{Handler: handler}, a.header())
+		c.d.run.report(&task.AttemptStarted{Handler: handler}, at)
 	}
 	return a
 }

@@ -46,7 +46,7 @@ func (m *Machine[S, U]) route() error {
 	m.plain, m.fans = m.plain[:0], m.fans[:0]
 	for _, n := range m.ranNodes() {
 		node := &m.plan.Nodes[n]
-		for _, to := range node.Edges { // mostly one, for which append's copy would cost more
+		for _, to := range node.Edges { //nolint:staticcheck // mostly one, for which append would cost more
 			m.plain = append(m.plain, to)
 		}
 		for i := range node.Routers {

@@ -10,7 +10,7 @@ import (
 type driver[S, U any] struct {
 	place
 	prog *program[S, U]
-	m    *Machine[S, U]
+	m    Machine[S, U]
 	call call[S, U] // for super-steps of one task
 }
 
@@ -47,7 +47,7 @@ func (d *driver[S, U]) superStep(ctx context.Context, s *strand) error {
 		return d.run.stoppedError()
 	}
 	if d.run.events != nil {
-		d.run.emit(&task.SuperStepStarted{Tasks: len(d.m.Tasks())}, d.header(d.m.SuperStep()))
+		d.report(&task.SuperStepStarted{Tasks: len(d.m.Tasks())}, d.m.SuperStep())
 	}
 	var err error
 	if len(d.m.Tasks()) == 1 {
@@ -64,20 +64,23 @@ func (d *driver[S, U]) superStep(ctx context.Context, s *strand) error {
 	step, before := d.m.SuperStep(), d.m.SuperSteps()
 	err = d.m.Advance()
 	if d.run.events != nil && d.m.SuperSteps() > before {
-		d.run.emit(&task.SuperStepCompleted{}, d.header(step))
+		d.report(&task.SuperStepCompleted{}, step)
 	}
 	return err
 }
 
-// header places an event at a super-step of this graph.
-func (d *driver[S, U]) header(step int) task.Header {
-	return task.Header{Scope: d.scope, Node: d.path, SuperStep: step}
+// report sends an event of a super-step of this graph. Like the other functions that only build events it is kept out of
+// its callers: headers are large, and runs that nobody watches are to have small stacks.
+//
+//go:noinline
+func (d *driver[S, U]) report(ev task.Event, step int) {
+	d.run.emit(ev, task.Header{Scope: d.scope, Node: d.path, SuperStep: step})
 }
 
 func (d *driver[S, U]) reportJoins() {
 	for _, u := range d.m.Unfired() {
 		if u.Join {
-			d.run.emit(&task.JoinUnfired{Unfired: u}, d.header(0))
+			d.report(&task.JoinUnfired{Unfired: u}, 0)
 		}
 	}
 }

@@ -78,9 +78,10 @@ type group[S, U any] struct {
 // worker is a goroutine that takes tasks of a lane one after another.
 type worker[S, U any] struct {
 	strand
-	g    *group[S, U]
-	lane *lane
-	call call[S, U]
+	g        *group[S, U]
+	lane     *lane
+	call     call[S, U]
+	complete int64 // tasks that have succeeded; added up at the end, since workers would fight for the sum
 }
 
 func (g *group[S, U]) spawn(l *lane) {
@@ -116,7 +117,7 @@ func (w *worker[S, U]) work() {
 			return
 		}
 		if err == nil {
-			w.g.complete.Add(1)
+			w.complete++
 		} else {
 			err = w.g.fail(err)
 		}
@@ -126,7 +127,7 @@ func (w *worker[S, U]) work() {
 
 // mayGrow reports whether the lane can do with another worker, and takes the right to spawn it.
 func (l *lane) mayGrow() bool {
-	return (l.limit == 0 || l.workers.Load() < l.limit) && l.pending.CompareAndSwap(false, true)
+	return !l.pending.Load() && (l.limit == 0 || l.workers.Load() < l.limit) && l.pending.CompareAndSwap(false, true)
 }
 
 func (w *worker[S, U]) exit() {
@@ -139,6 +140,7 @@ func (w *worker[S, U]) exit() {
 		w.g.d.run.closeTasks(&w.strand, err)
 		w.call.release()
 	}
+	w.g.complete.Add(w.complete)
 	w.g.exit()
 }
 

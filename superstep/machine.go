@@ -44,6 +44,14 @@ type Machine[S, U any] struct {
 		fans  []fan
 	}
 	hasGoto bool
+
+	// first is where the slices above start: enough for super-steps of one task, without an allocation for each.
+	first struct {
+		tasks      [1]Activation
+		writes     [1]graph.Write[U]
+		done       [1]bool
+		plain, ran [2]int
+	}
 }
 
 // Activation is one active task: a node, and the item it runs on if it is fanned out.
@@ -83,7 +91,15 @@ func NewMachine[S, U any](g *graph.Graph[S, U], in S, limit int) (*Machine[S, U]
 }
 
 func newMachine[S, U any](plan *graph.Plan[S, U], in S, limit int) *Machine[S, U] {
-	m := &Machine[S, U]{plan: plan, limit: limit, state: in, nodes: make([]nodeState, len(plan.Nodes))}
+	m := &Machine[S, U]{}
+	m.init(plan, in, limit)
+	return m
+}
+
+func (m *Machine[S, U]) init(plan *graph.Plan[S, U], in S, limit int) {
+	m.plan, m.limit, m.state, m.nodes = plan, limit, in, make([]nodeState, len(plan.Nodes))
+	m.tasks, m.writes, m.done = m.first.tasks[:0], m.first.writes[:0], m.first.done[:0]
+	m.plain, m.ran = m.first.plain[:0], m.first.ran[:0]
 	plan.Clip(&m.state) // the caller may hold what lies behind the length
 	m.view = m.state
 	for i := range plan.Nodes {
@@ -100,7 +116,6 @@ func newMachine[S, U any](plan *graph.Plan[S, U], in S, limit int) *Machine[S, U
 		m.activate(n)
 	}
 	m.begin()
-	return m
 }
 
 // State returns the state after the last accepted super-step. Its slices are clipped and safe to append to.
@@ -141,14 +156,22 @@ func (m *Machine[S, U]) complete(i int, update *U, next *graph.Next) error {
 			m.step, i, m.plan.Nodes[m.tasks[i].Node].Name)
 	}
 	if next.Len() > 0 {
-		node := &m.plan.Nodes[m.tasks[i].Node]
-		if err := m.allowed(node.Name, node.Targets, *next); err != nil {
+		if err := m.named(i, *next); err != nil {
 			return err
 		}
-		m.nexts[i] = *next
 	}
 	m.writes[i].Update = *update
 	m.done[i] = true
+	return nil
+}
+
+// named keeps what the i-th task, a Goto, named.
+func (m *Machine[S, U]) named(i int, next graph.Next) error {
+	node := &m.plan.Nodes[m.tasks[i].Node]
+	if err := m.allowed(node.Name, node.Targets, next); err != nil {
+		return err
+	}
+	m.nexts[i] = next
 	return nil
 }
 

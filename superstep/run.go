@@ -146,7 +146,7 @@ func (r *run) abandonStrand(ctx context.Context, s *strand) bool {
 	if !r.abandon(s) {
 		return false
 	}
-	r.emit(&task.TaskAbandoned{}, s.at().header())
+	r.report(&task.TaskAbandoned{}, s.at())
 	r.closeTasks(s, r.ended(ctx))
 	return true
 }
@@ -173,11 +173,11 @@ func (r *run) closeTasks(s *strand, err error) {
 		at := s.at()
 		if at.running != nil {
 			failed := &task.AttemptFailed{Failure: r.failure(err), Final: true, Reason: "the call did not return", Usage: at.used()}
-			r.emit(failed, at.header())
-			r.emit(&task.AttemptDiscarded{}, at.header())
+			r.report(failed, at)
+			r.report(&task.AttemptDiscarded{}, at)
 		}
 		if r.events != nil {
-			r.emit(&task.TaskFailed{Failure: r.failure(err)}, at.header())
+			r.report(&task.TaskFailed{Failure: r.failure(err)}, at)
 		}
 	}
 }
@@ -196,6 +196,11 @@ func (r *run) emit(ev task.Event, h task.Header) {
 		r.events.send(r, ev, h, nil)
 	}
 }
+
+// report sends an event of an open task; see driver.report.
+//
+//go:noinline
+func (r *run) report(ev task.Event, at *openTask) { r.emit(ev, at.header()) }
 
 // failure is what events say of an error. Our own errors know their class; asking the classifier once more would call
 // user code in places where nothing may fail.

@@ -191,7 +191,9 @@ func (r *Runner[S, U]) dismiss() {
 // execute runs the graph. A goroutine of its own drives it and calls the nodes; this one waits, so that it can walk away
 // from a node that ignores the end of its context.
 func (r *Runner[S, U]) execute(ctx context.Context, in S, id string, e *events) (*Result[S], error) {
-	x := &run{id: id, cfg: &r.cfg, events: e, stopping: &r.stopped, stuck: &r.stuck}
+	t := &trunk[S, U]{done: make(chan error, 1)}
+	x, d := &t.run, &t.driver
+	x.id, x.cfg, x.events, x.stopping, x.stuck = id, &r.cfg, e, &r.stopped, &r.stuck
 	if err := r.admit(ctx, x); err != nil {
 		return &Result[S]{State: in, RunID: x.id}, err
 	}
@@ -209,54 +211,56 @@ func (r *Runner[S, U]) execute(ctx context.Context, in S, id string, e *events) 
 	ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
 	x.emit(&task.RunStarted{Graph: r.g.Name(), Fingerprint: r.g.Fingerprint()}, task.Header{})
-	d := &driver[S, U]{place: place{run: x, limit: r.prog.limit}, prog: r.prog, m: newMachine(r.prog.plan, in, r.prog.limit)}
-	err := r.await(ctx, d)
+	d.place, d.prog = place{run: x, limit: r.prog.limit}, r.prog
+	d.m.init(r.prog.plan, in, r.prog.limit)
+	err := r.await(ctx, t)
 	return d.finish(err)
 }
 
 // await drives the run on another goroutine until it ends or that goroutine has to be abandoned.
-func (r *Runner[S, U]) await(ctx context.Context, d *driver[S, U]) error {
-	t := &trunk[S, U]{d: d, done: make(chan error, 1)}
+func (r *Runner[S, U]) await(ctx context.Context, t *trunk[S, U]) error {
 	go t.work(ctx)
 	select {
 	case err := <-t.done:
 		return err
 	case <-ctx.Done():
 	case <-r.stop: // let the super-step finish, then cancel it
-		grace := time.AfterFunc(r.cfg.Grace, func() { d.run.cancel(d.run.stoppedError()) })
+		grace := time.AfterFunc(r.cfg.Grace, func() { t.run.cancel(t.run.stoppedError()) })
 		defer grace.Stop()
 	}
 	if err, ok := awaitCall(ctx, t.done, &t.strand, r.cfg.Grace); ok {
 		return err
 	}
-	if d.run.abandonStrand(ctx, &t.strand) {
-		return d.run.ended(ctx)
+	if t.run.abandonStrand(ctx, &t.strand) {
+		return t.run.ended(ctx)
 	}
 	return <-t.done
 }
 
-// trunk is the goroutine that drives a run.
+// trunk is the goroutine that drives a run, and all that a run needs, in one allocation.
 type trunk[S, U any] struct {
-	strand
-	d    *driver[S, U]
-	done chan error
+	strand strand
+	run    run
+	driver driver[S, U]
+	done   chan error
 }
 
 func (t *trunk[S, U]) work(ctx context.Context) {
 	returned := false
 	var err error
 	defer func() {
-		if !t.finish() {
-			t.d.run.stuck.Add(-1)
+		if !t.strand.finish() {
+			t.run.stuck.Add(-1)
 			return
 		}
 		if !returned { // a call has ended the goroutine under us
-			err = t.d.run.goexit(ctx, &t.strand)
-			t.d.run.closeTasks(&t.strand, err)
+			err = t.run.goexit(ctx, &t.strand)
+			t.run.closeTasks(&t.strand, err)
 		}
 		t.done <- err
 	}()
-	err = t.d.drive(ctx, &t.strand)
+	growStack(1)
+	err = t.driver.drive(ctx, &t.strand)
 	returned = true
 }
 

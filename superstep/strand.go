@@ -18,7 +18,8 @@ type strand struct {
 	waitedFor int64
 	// open are the tasks the goroutine is at, a subgraph's inside its parent's. Only the goroutine itself uses it, or
 	// whoever finishes for it: after it was abandoned, or when a task has ended it with runtime.Goexit.
-	open []openTask
+	open  []openTask
+	first [1]openTask // where open starts
 	// whose says which user code the goroutine is in or was in last, and caught is the failure that a Catch handler was
 	// called for: for the error of a goroutine that a call has ended.
 	whose  string
@@ -56,7 +57,22 @@ func (o *openTask) used() task.Usage {
 }
 
 // push opens a task.
-func (s *strand) push(in *place, at spot) { s.open = append(s.open, openTask{place: in, spot: at}) }
+func (s *strand) push(in *place, at spot) {
+	if s.open == nil {
+		s.open = s.first[:0]
+	}
+	s.open = append(s.open, openTask{place: in, spot: at})
+}
+
+// growStack makes room for the calls of a run while its goroutine's stack holds nothing yet: to move a stack that is in use
+// takes longer than all else that a short run costs.
+//
+//go:noinline
+func growStack(i int) byte {
+	var room [1536]byte
+	room[i] = 1
+	return room[i/2]
+}
 
 // at is the innermost open task.
 func (s *strand) at() *openTask { return &s.open[len(s.open)-1] }

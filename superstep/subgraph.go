@@ -24,8 +24,8 @@ func (c *call[S, U]) subgraph(ctx context.Context) error {
 			scope: fmt.Sprintf("%s%d/%s[%d]/", c.d.scope, c.d.m.SuperStep(), c.node.Name, c.t.Index),
 		},
 		prog: c.prog.child,
-		m:    newMachine(c.prog.child.plan, in, c.prog.child.limit),
 	}
+	child.m.init(c.prog.child.plan, in, c.prog.child.limit)
 	if err = child.drive(ctx, c.s); c.s.lost() {
 		return err
 	}

@@ -28,7 +28,7 @@ func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i 
 	c.node, c.prog = &d.prog.plan.Nodes[c.t.Node], &d.prog.nodes[c.t.Node]
 	s.push(&d.place, spot{node: d.pathOf(c.node.Name), step: d.m.SuperStep(), index: c.t.Index, fannedOut: c.t.Items != nil})
 	if d.run.events != nil {
-		d.run.emit(&task.TaskStarted{}, s.at().header())
+		d.run.report(&task.TaskStarted{}, s.at())
 	}
 	var err error
 	switch {
@@ -60,9 +60,9 @@ func (c *call[S, U]) close(err error) {
 	switch r := c.d.run; {
 	case r.events == nil:
 	case err != nil:
-		r.emit(&task.TaskFailed{Failure: r.failure(err)}, at.header())
+		r.report(&task.TaskFailed{Failure: r.failure(err)}, at)
 	default:
-		r.emit(&task.TaskCompleted{Usage: at.used()}, at.header())
+		r.report(&task.TaskCompleted{Usage: at.used()}, at)
 	}
 	c.s.open = c.s.open[:len(c.s.open)-1]
 	if c.held != [2]chan struct{}{} {
@@ -204,6 +204,6 @@ func (c *call[S, U]) discard(failed *task.AttemptFailed) {
 	at := c.s.at()
 	failed.Usage = at.used()
 	at.running = nil
-	c.d.run.emit(failed, at.header())
-	c.d.run.emit(&task.AttemptDiscarded{}, at.header())
+	c.d.run.report(failed, at)
+	c.d.run.report(&task.AttemptDiscarded{}, at)
 }
