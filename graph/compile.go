@@ -18,8 +18,11 @@ func (b *Builder[S, U]) Compile() (*Graph[S, U], error) {
 	if list := slices.Concat(b.list, b.reducer.list, c.list); len(list) > 0 {
 		return nil, &CompileError{Graph: top.name, Problems: list}
 	}
-	types := []string{b.reducer.kind, describeType[S](), describeType[U]()}
-	g := &Graph[S, U]{top: top, plan: b.plan(top), fingerprint: top.fingerprint(types), warnings: c.warnings}
+	kind := b.reducer.kind
+	g := &Graph[S, U]{top: top, plan: b.plan(top), warnings: c.warnings}
+	g.fingerprint = sync.OnceValue(func() string {
+		return top.fingerprint([]string{kind, describeType[S](), describeType[U]()})
+	})
 	g.hidden = sync.OnceValue(func() *Graph[any, any] { return hideTypes(g) })
 	return g, nil
 }

@@ -4,10 +4,11 @@ import "slices"
 
 // Graph is a compiled graph. It is immutable and safe for any number of concurrent runs.
 type Graph[S, U any] struct {
-	top         *topology
-	plan        Plan[S, U]
-	fingerprint string
-	warnings    []string
+	top      *topology
+	plan     Plan[S, U]
+	warnings []string
+	// fingerprint is made once, when it is first asked for.
+	fingerprint func() string
 	// hidden is the graph without its types, as it is run inside others; made once, when it is first needed.
 	hidden func() *Graph[any, any]
 }
@@ -19,7 +20,7 @@ func (g *Graph[S, U]) Name() string { return g.top.name }
 // of reducer, and the fields, types and merge tags of its state and update. It is the same in every process built from the
 // same source. It does not depend on timeouts, policies or the code inside functions, on the order in which nodes were
 // connected, or on what the types of fields consist of. It is 64 characters of lower-case hex.
-func (g *Graph[S, U]) Fingerprint() string { return g.fingerprint }
+func (g *Graph[S, U]) Fingerprint() string { return g.fingerprint() }
 
 // Warnings lists what is legal but seldom meant, such as a policy that retries without any delay, also in subgraphs.
 // Executors log it.

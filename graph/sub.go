@@ -49,7 +49,7 @@ func addSub[S, U, S2, U2 any](
 	case out == nil:
 		info.sub.missing = "the out function"
 	default:
-		info.sub = &subInfo{top: child.top, fingerprint: child.fingerprint, warnings: child.warnings}
+		info.sub = &subInfo{top: child.top, fingerprint: child.fingerprint(), warnings: child.warnings}
 		calls.sub = &Subgraph[S, U]{
 			Child: child.hidden(),
 			In:    in,
