@@ -172,7 +172,7 @@ func FuzzDraw(f *testing.F) {
 		b.Targets(m, n, graph.End)
 		g, err := b.Compile()
 		if err != nil {
-			t.Skip() // a name that Compile refuses
+			return // a name that Compile refuses
 		}
 		outer := newBuilder("-" + name)
 		outer.Start(graph.Sub(outer, name, g, in, out))
