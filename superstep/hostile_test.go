@@ -189,3 +189,21 @@ func TestRule10_ADeadlineOfTheRunIsNoFailureHoweverItIsReported(t *testing.T) {
 		require.ErrorAs(t, err, &c)
 	}
 }
+
+// silent is an error that means to know its class, and panics when it is nil.
+type silent struct{ class classifier.RunErrorClass }
+
+func (s *silent) Error() string                           { return string(s.class) }
+func (s *silent) RunErrorClass() classifier.RunErrorClass { return s.class }
+
+func TestRule08_ATypedNilOfACatchHandlerCrashesNothing(t *testing.T) {
+	g := build(t, func(b *bld) {
+		n := b.Node("n", fails(errBoom))
+		b.Start(n)
+		b.Catch(n, func(context.Context, st, error) (up, error) { return up{}, (*silent)(nil) })
+	})
+	o := play(t.Context(), t, g, superstep.Config{}, st{})
+	var caught *superstep.CatchError
+	require.ErrorAs(t, o.err, &caught)
+	require.ErrorIs(t, o.err, errBoom)
+}

@@ -206,10 +206,12 @@ func (r *run) report(ev task.Event, at *openTask) { r.emit(ev, at.header()) }
 // user code in places where nothing may fail.
 func (r *run) failure(err error) task.Failure {
 	switch e := err.(type) { //nolint:errorlint // the error itself
+	case *NodeError:
+		return failure(err, e.Class)
+	case *CancelledError:
+		return failure(err, classifier.Canceled)
 	case *task.PanicError:
 		return failure(err, classifier.Panic)
-	case classifier.Classed:
-		return failure(err, e.RunErrorClass())
 	}
 	return failure(err, r.classify(err))
 }
