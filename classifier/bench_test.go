@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/pawl-go/pawl/classifier"
+	"github.com/sashabaranov/go-openai"
 	"github.com/sony/gobreaker/v2"
 )
 
@@ -32,15 +33,50 @@ func typical() []error {
 	}
 }
 
-// One operation classifies ten errors.
+// One operation classifies ten errors. The floor is what one would write by hand: errors.As for go-openai's types and a
+// switch over the status, the same fingerprint, and none of the rules for codes, texts and trees.
 func BenchmarkClassify(b *testing.B) {
 	c, errs := classifier.Default(), typical()
-	b.ReportAllocs()
-	for b.Loop() {
-		for _, err := range errs {
-			c.Classify(err)
+	b.Run("pawl", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			for _, err := range errs {
+				c.Classify(err)
+			}
 		}
+	})
+	b.Run("floor", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			for _, err := range errs {
+				byHand(err)
+			}
+		}
+	})
+}
+
+func byHand(err error) classifier.Classification {
+	var api *openai.APIError
+	var request *openai.RequestError
+	status := 0
+	switch {
+	case errors.As(err, &api):
+		status = api.HTTPStatusCode
+	case errors.As(err, &request):
+		status = request.HTTPStatusCode
 	}
+	class := classifier.Unknown
+	switch {
+	case status >= 500 || errors.Is(err, io.ErrUnexpectedEOF):
+		class = classifier.ProviderError
+	case status == 429:
+		class = classifier.RateLimited
+	case status >= 400:
+		class = classifier.InvalidRequest
+	case errors.Is(err, context.DeadlineExceeded):
+		class = classifier.Timeout
+	}
+	return classifier.Classification{Class: class, Fingerprint: classifier.Fingerprint(err.Error())}
 }
 
 func BenchmarkPermanentHTTPStatus(b *testing.B) {

@@ -119,8 +119,24 @@ func loop(tb testing.TB, rounds int) *graph.Graph[counter, counterUpdate] {
 }
 
 func BenchmarkLoop(b *testing.B) {
+	const rounds = 1000
 	b.Run("pawl", func(b *testing.B) {
-		benchRun(b, runner(b, loop(b, 1000), superstep.Config{MaxSuperSteps: 1000}), 1000)
+		benchRun(b, runner(b, loop(b, rounds), superstep.Config{MaxSuperSteps: rounds}), rounds)
+	})
+	b.Run("floor", func(b *testing.B) {
+		b.ReportAllocs()
+		ctx := context.Background()
+		for b.Loop() {
+			var s counter
+			for s.N < rounds {
+				u, err := increment(ctx, s)
+				if err != nil {
+					b.Fatal(err)
+				}
+				s.N += u.N
+			}
+		}
+		perNode(b, rounds)
 	})
 }
 
@@ -256,41 +272,62 @@ func BenchmarkConcurrentRuns(b *testing.B) {
 	})
 }
 
-// BenchmarkParked reports what a run costs that waits inside a node.
+// BenchmarkParked reports what a run costs that waits inside a node, beside a goroutine that waits for another one.
 func BenchmarkParked(b *testing.B) {
-	const runs = 100_000
-	hold := make(chan struct{})
-	bld := graph.New("parked", graph.Fields[counter, counterUpdate]())
-	arrived := make(chan struct{}, runs)
-	bld.Start(bld.Node("wait", func(context.Context, counter) (counterUpdate, error) {
+	var hold chan struct{}
+	arrived := make(chan struct{})
+	wait := func() {
 		arrived <- struct{}{}
 		<-hold
+	}
+	bld := graph.New("parked", graph.Fields[counter, counterUpdate]())
+	bld.Start(bld.Node("wait", func(context.Context, counter) (counterUpdate, error) {
+		wait()
 		return counterUpdate{N: 1}, nil
 	}))
 	g, err := bld.Compile()
 	require.NoError(b, err)
 	r := runner(b, g, superstep.Config{})
-	for b.Loop() {
-		hold = make(chan struct{})
-		before, goroutines := memory(), runtime.NumGoroutine()
-		var wg sync.WaitGroup
-		for range runs {
-			wg.Go(func() {
-				if _, err := r.Run(context.Background(), counter{}); err != nil {
-					b.Error(err)
-				}
-			})
-		}
-		for range runs {
-			<-arrived
-		}
-		after := memory()
-		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/runs, "heap-B/run")
-		b.ReportMetric(float64(after.StackInuse-before.StackInuse)/runs, "stack-B/run")
-		b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/runs, "goroutines/run")
-		close(hold)
-		wg.Wait()
+	for name, one := range map[string]func(){
+		"pawl": func() {
+			if _, err := r.Run(context.Background(), counter{}); err != nil {
+				b.Error(err)
+			}
+		},
+		"floor": func() {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				wait()
+			}()
+			<-done
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				hold = make(chan struct{})
+				park(b, one, arrived)
+				close(hold)
+			}
+		})
 	}
+}
+
+// park starts 100,000 of them, and reports what they hold once all have arrived.
+func park(b *testing.B, one func(), arrived <-chan struct{}) {
+	b.Helper()
+	const runs = 100_000
+	before, goroutines := memory(), runtime.NumGoroutine()
+	for range runs {
+		go one()
+	}
+	for range runs {
+		<-arrived
+	}
+	after := memory()
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/runs, "heap-B/run")
+	b.ReportMetric(float64(after.StackInuse-before.StackInuse)/runs, "stack-B/run")
+	b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/runs, "goroutines/run")
 }
 
 func memory() (m runtime.MemStats) {
@@ -302,24 +339,24 @@ func memory() (m runtime.MemStats) {
 // BenchmarkStateSize shows that a super-step costs the same however much the state has gathered.
 func BenchmarkStateSize(b *testing.B) {
 	const rounds = 5000 // the first append has to copy what the caller gave, once a run
+	bld := graph.New("grow", graph.Fields[counter, counterUpdate]())
+	n := bld.Node("add", func(context.Context, counter) (counterUpdate, error) {
+		return counterUpdate{N: 1, Notes: []string{"message"}}, nil
+	})
+	bld.Start(n)
+	bld.Route(n, func(s counter) graph.Next {
+		if s.N < rounds {
+			return graph.To(n)
+		}
+		return graph.To(graph.End)
+	}, n, graph.End)
+	g, err := bld.Compile()
+	require.NoError(b, err)
+	r := runner(b, g, superstep.Config{MaxSuperSteps: rounds})
+	ctx := context.Background()
 	for _, size := range []int{10, 10_000} {
-		b.Run(fmt.Sprintf("messages=%d", size), func(b *testing.B) {
-			bld := graph.New("grow", graph.Fields[counter, counterUpdate]())
-			n := bld.Node("add", func(_ context.Context, s counter) (counterUpdate, error) {
-				return counterUpdate{N: 1, Notes: []string{"message"}}, nil
-			})
-			bld.Start(n)
-			bld.Route(n, func(s counter) graph.Next {
-				if s.N < rounds {
-					return graph.To(n)
-				}
-				return graph.To(graph.End)
-			}, n, graph.End)
-			g, err := bld.Compile()
-			require.NoError(b, err)
-			r := runner(b, g, superstep.Config{MaxSuperSteps: rounds})
-			notes := make([]string, size)
-			ctx := context.Background()
+		notes := make([]string, size)
+		b.Run(fmt.Sprintf("messages=%d/pawl", size), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := r.Run(ctx, counter{Notes: notes}); err != nil {
@@ -328,5 +365,19 @@ func BenchmarkStateSize(b *testing.B) {
 			}
 			perNode(b, rounds)
 		})
+		b.Run(fmt.Sprintf("messages=%d/floor", size), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				all := notes[:size:size]
+				for range rounds {
+					all = append(all, []string{"message"}...)
+				}
+				kept = all
+			}
+			perNode(b, rounds)
+		})
 	}
 }
+
+// kept keeps a result from being optimised away.
+var kept []string
