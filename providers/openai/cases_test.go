@@ -100,7 +100,10 @@ func eachWay(t *testing.T, play func(t scene)) {
 }
 
 func TestHowOftenAFailureIsTried(t *testing.T) {
-	const tooLarge = `{"error":{"code":"rate_limit_exceeded","message":"Request too large: Limit 30000, Requested 30182"}}`
+	const (
+		tooLarge   = `{"error":{"code":"rate_limit_exceeded","message":"Request too large: Limit 30000, Requested 30182"}}`
+		overloaded = `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`
+	)
 	for name, tc := range map[string]struct {
 		fail     scripted.Failure
 		attempts int
@@ -124,6 +127,7 @@ func TestHowOftenAFailureIsTried(t *testing.T) {
 		"a quota":                     {scripted.Quota(), 1, classifier.QuotaExceeded},
 		"a request that is too large": {scripted.HTTP(429, nil, tooLarge), 1, classifier.InvalidRequest},
 		"an error in a 200":           {scripted.ErrorIn200(""), 3, classifier.ProviderError},
+		"overloaded in a 200":         {scripted.HTTP(200, nil, overloaded), 3, classifier.ProviderError},
 		"a 401 in a 200":              {scripted.ErrorIn200("401"), 1, classifier.Unauthorized},
 		"no choices":                  {scripted.NoChoices(), 3, classifier.ProviderError},
 		"a refusal":                   {scripted.Refusal("no"), 1, classifier.ContentFiltered},

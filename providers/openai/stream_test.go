@@ -209,6 +209,26 @@ func TestStreamAsServersSendIt(t *testing.T) {
 	}
 }
 
+// A code of null or 0 is no status: the class comes from elsewhere, and nothing is permanent.
+func TestAnErrorInAStreamWithoutACodeHasNoStatus(t *testing.T) {
+	for name, body := range map[string]string{
+		"code null":  frame(token("a")) + frame(serverE),
+		"code 0":     frame(token("a")) + frame(`{"error":{"message":"x","type":"server_error","code":0}}`),
+		"no code":    frame(token("a")) + frame(`{"error":{"message":"x","type":"server_error"}}`),
+		"no chunk":   serverE + "\n",
+		"overloaded": frame(`{"error":{"message":"Overloaded","type":"overloaded_error"}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := providers.Collect(serve(t, sse(body)).Stream(t.Context(), hello()))
+			require.Equal(t, classifier.ProviderError, classifier.Default().Classify(err).Class)
+			_, found := classifier.HTTPStatus(err)
+			require.False(t, found, "%v", err)
+			_, found = classifier.PermanentHTTPStatus(err)
+			require.False(t, found, "%v", err)
+		})
+	}
+}
+
 func TestStreamOfSeveralChoicesIsWholeWhenAllHaveFinished(t *testing.T) {
 	one := frame(`{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`)
 	two := frame(`{"choices":[{"index":1,"delta":{"content":"y"},"finish_reason":"stop"}]}`)
