@@ -97,15 +97,18 @@ func (p *fieldPlan) apply(state unsafe.Pointer, u updates) (*column, *clash) {
 func (p *fieldPlan) applyOne(state unsafe.Pointer, u updates) {
 	for _, c := range p.columns {
 		dst := unsafe.Add(state, c.offset)
-		for _, w := range [2]*writer{c.set, c.merge} {
-			switch {
-			case w == nil:
-			case w.union != nil:
-				_ = w.union(reflect.NewAt(c.typ, dst).Elem(), w, u)
-			default:
-				if v := w.value(u.first); v != nil {
-					w.merge(dst, v)
-				}
+		if w := c.set; w != nil {
+			if v := w.value(u.first); v != nil {
+				w.merge(dst, v)
+			}
+		}
+		switch w := c.merge; {
+		case w == nil:
+		case w.union != nil:
+			_ = w.union(reflect.NewAt(c.typ, dst).Elem(), w, u)
+		default:
+			if v := w.value(u.first); v != nil {
+				w.merge(dst, v)
 			}
 		}
 	}

@@ -16,6 +16,8 @@ type Plan[S, U any] struct {
 	// Reduce folds the updates of one super-step, in task order, into *dst. It appends to dst's slices in place where they
 	// have room, so dst is the executor's own, and what it hands out is clipped. On an error *dst is void.
 	Reduce func(dst *S, writes []Write[U]) error
+	// SafeReduce is true if Reduce calls no code of the user's, and so cannot panic.
+	SafeReduce bool
 	// Clip cuts the capacity of every slice that the state holds, in nested structs and arrays too, down to its length, so
 	// that a holder of the copy can append to it without touching what others see. What is behind a pointer, map or
 	// interface, or in an element of a slice, is shared by all copies.

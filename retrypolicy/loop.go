@@ -85,22 +85,37 @@ func Do[T any](ctx context.Context, l *Loop, fn func(ctx context.Context, attemp
 	if ctx.Err() != nil {
 		return zero, l.notStarted(ctx)
 	}
+	v, err := one(ctx, l, 1, fn)
+	if err == nil {
+		return v, nil
+	}
+	return After(ctx, l, err, fn)
+}
+
+// After is the rest of Do behind a first attempt that has failed with err: what follows it is decided, and fn is called for
+// the second attempt and further ones. It is for callers who make first attempts themselves, because most of them succeed.
+// A panic of a first attempt is theirs to recover, and so is its time limit.
+func After[T any](ctx context.Context, l *Loop, err error, fn func(ctx context.Context, attempt int) (T, error)) (T, error) {
 	var waited time.Duration
-	for attempt := 1; ; attempt++ {
-		var v T
-		var err error
-		if l.Timeout > 0 {
-			v, err = timed(ctx, l, attempt, fn)
-		} else {
-			v, err = call(ctx, attempt, fn)
-		}
-		if err == nil {
-			return v, nil
-		}
-		if err = l.next(ctx, attempt, err, &waited); err != nil {
+	for attempt := 1; ; {
+		if err := l.next(ctx, attempt, err, &waited); err != nil {
+			var zero T
 			return zero, err
 		}
+		attempt++
+		var v T
+		if v, err = one(ctx, l, attempt, fn); err == nil {
+			return v, nil
+		}
 	}
+}
+
+// one makes one attempt.
+func one[T any](ctx context.Context, l *Loop, attempt int, fn func(ctx context.Context, attempt int) (T, error)) (T, error) {
+	if l.Timeout > 0 {
+		return timed(ctx, l, attempt, fn)
+	}
+	return call(ctx, attempt, fn)
 }
 
 // timed makes one attempt with a deadline of its own.

@@ -325,3 +325,31 @@ func TestTheHappyPathAllocatesNothing(t *testing.T) {
 		n += got
 	}))
 }
+
+func TestAfterGoesOnBehindAFirstAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []int
+		loop := &retrypolicy.Loop{Policy: policy(3), Observe: func(_ context.Context, a retrypolicy.Attempt) { seen = append(seen, a.Number) }}
+		var calls []int
+		fn := func(_ context.Context, attempt int) (string, error) {
+			calls = append(calls, attempt)
+			if attempt < 3 {
+				return "", &openai.APIError{HTTPStatusCode: 503}
+			}
+			return "done", nil
+		}
+		begin := time.Now()
+		got, err := retrypolicy.After(t.Context(), loop, &openai.APIError{HTTPStatusCode: 503}, fn)
+		require.NoError(t, err)
+		require.Equal(t, "done", got)
+		require.Equal(t, []int{2, 3}, calls)
+		require.Equal(t, []int{1, 2}, seen)
+		require.Positive(t, time.Since(begin), "the wait before the second attempt is waited")
+
+		calls = nil
+		_, err = retrypolicy.After(t.Context(), loop, &openai.APIError{HTTPStatusCode: 404}, fn)
+		require.Equal(t, retrypolicy.ReasonPermanentStatus, asAttempts(t, err).Reason)
+		require.Equal(t, 1, asAttempts(t, err).Attempts)
+		require.Empty(t, calls)
+	})
+}

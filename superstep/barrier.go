@@ -43,6 +43,9 @@ func (m *Machine[S, U]) ranNodes() []int {
 func (m *Machine[S, U]) route() error {
 	m.nextView = m.next
 	m.plan.Clip(&m.nextView)
+	if len(m.tasks) == 1 && m.nodes[m.tasks[0].Node].successor >= 0 && m.tasks[0].Items == nil {
+		return nil // see goStraight
+	}
 	m.plain, m.fans = m.plain[:0], m.fans[:0]
 	for _, n := range m.ranNodes() {
 		node := &m.plan.Nodes[n]
@@ -95,6 +98,30 @@ func (m *Machine[S, U]) follow(next graph.Next) {
 			m.fans = append(m.fans, fan{node: n, items: t.Items})
 		}
 	}
+}
+
+// successor is the node that follows node i where only one edge leads away from it, to a node that is not deferred.
+func successor[S, U any](plan *graph.Plan[S, U], i int) int {
+	n := &plan.Nodes[i]
+	if n.Kind == graph.KindGoto || len(n.Edges) != 1 || len(n.Routers) > 0 || len(n.Joins) > 0 || plan.Nodes[n.Edges[0]].Deferred {
+		return -1
+	}
+	return n.Edges[0]
+}
+
+// goStraight does what arrive and begin do for a single task whose node has a successor, as most have.
+func (m *Machine[S, U]) goStraight() bool {
+	n := &m.nodes[m.tasks[0].Node]
+	if len(m.tasks) > 1 || n.successor < 0 || m.tasks[0].Items != nil {
+		return false
+	}
+	n.ran = true
+	m.plain = m.plain[:0]
+	m.tasks[0].Node = n.successor
+	m.writes[0] = graph.Write[U]{Node: m.plan.Nodes[n.successor].Name, Index: -1}
+	m.done[0] = false
+	m.step++
+	return true
 }
 
 // arrive makes active, or defers, what was routed to and the targets of the joins that fire.

@@ -67,6 +67,7 @@ type nodeState struct {
 	activated int  // the last super-step it was activated for, so that several edges activate it once
 	ran       bool // ever
 	deferred  bool // as the plan says
+	successor int  // the one node that always follows, and nothing else can; -1 if it is not as simple
 	waiting   bool // deferred, and activated
 }
 
@@ -105,6 +106,7 @@ func (m *Machine[S, U]) init(plan *graph.Plan[S, U], in S, limit int) {
 	for i := range plan.Nodes {
 		m.hasGoto = m.hasGoto || plan.Nodes[i].Kind == graph.KindGoto
 		m.nodes[i].deferred = plan.Nodes[i].Deferred
+		m.nodes[i].successor = successor(plan, i)
 	}
 	if len(plan.Joins) > 0 {
 		m.joins = make([]joinState, len(plan.Joins))
@@ -198,8 +200,10 @@ func (m *Machine[S, U]) Advance() error {
 	}
 	m.state, m.view = m.next, m.nextView
 	m.taken++
-	m.arrive()
-	m.begin()
+	if !m.goStraight() {
+		m.arrive()
+		m.begin()
+	}
 	if m.step > m.limit {
 		return m.limitError()
 	}

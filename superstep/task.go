@@ -118,10 +118,7 @@ func (c *call[S, U]) function(ctx context.Context) error {
 	if c.d.run.events != nil {
 		loop = c.observed(loop)
 	}
-	_, err := retrypolicy.Do(ctx, loop, func(ctx context.Context, number int) (struct{}, error) {
-		c.s.at().attempt = number
-		return struct{}{}, c.attempt(ctx)
-	})
+	err := c.attempts(ctx, loop)
 	if err == nil || over(ctx) || c.s.lost() {
 		return err
 	}
@@ -130,6 +127,26 @@ func (c *call[S, U]) function(ctx context.Context) error {
 		return failed
 	}
 	return c.handle(ctx, failed)
+}
+
+// attempts makes the attempts that the loop allows. A first one without a time limit is made here, since the loop has
+// nothing to add to one that succeeds.
+func (c *call[S, U]) attempts(ctx context.Context, loop *retrypolicy.Loop) error {
+	again := func(ctx context.Context, number int) (struct{}, error) {
+		c.s.at().attempt = number
+		return struct{}{}, c.attempt(ctx)
+	}
+	if loop.Timeout > 0 || ctx.Err() != nil {
+		_, err := retrypolicy.Do(ctx, loop, again)
+		return err
+	}
+	c.s.at().attempt = 1
+	err := c.attempt(ctx)
+	if err == nil {
+		return nil
+	}
+	_, err = retrypolicy.After(ctx, loop, err, again)
+	return err
 }
 
 // catchable reports whether a Catch handler may be asked. It may not if the call has ended its goroutine: where that was
