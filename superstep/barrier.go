@@ -43,7 +43,7 @@ func (m *Machine[S, U]) ranNodes() []int {
 func (m *Machine[S, U]) route() error {
 	m.nextView = m.next
 	m.plan.Clip(&m.nextView)
-	if len(m.tasks) == 1 && m.nodes[m.tasks[0].Node].successor >= 0 && m.tasks[0].Items == nil {
+	if len(m.tasks) == 1 && m.shape.successor[m.tasks[0].Node] >= 0 && m.tasks[0].Items == nil {
 		return nil // see goStraight
 	}
 	m.plain, m.fans = m.plain[:0], m.fans[:0]
@@ -111,14 +111,15 @@ func successor[S, U any](plan *graph.Plan[S, U], i int) int {
 
 // goStraight does what arrive and begin do for a single task whose node has a successor, as most have.
 func (m *Machine[S, U]) goStraight() bool {
-	n := &m.nodes[m.tasks[0].Node]
-	if len(m.tasks) > 1 || n.successor < 0 || m.tasks[0].Items != nil {
+	n := m.tasks[0].Node
+	next := m.shape.successor[n]
+	if len(m.tasks) > 1 || next < 0 || m.tasks[0].Items != nil {
 		return false
 	}
-	n.ran = true
+	m.nodes[n].ran = true
 	m.plain = m.plain[:0]
-	m.tasks[0].Node = n.successor
-	m.writes[0] = graph.Write[U]{Node: m.plan.Nodes[n.successor].Name, Index: -1}
+	m.tasks[0].Node = next
+	m.writes[0] = graph.Write[U]{Node: m.plan.Nodes[next].Name, Index: -1}
 	m.done[0] = false
 	m.step++
 	return true
@@ -180,7 +181,7 @@ func (m *Machine[S, U]) fire() {
 func (m *Machine[S, U]) activate(n int) {
 	state := &m.nodes[n]
 	switch {
-	case state.deferred:
+	case m.shape.deferred[n]:
 		if !state.waiting {
 			state.waiting = true
 			m.deferred.plain = append(m.deferred.plain, n)
@@ -246,7 +247,7 @@ func (m *Machine[S, U]) fanOut() {
 // resetOutcomes makes room for the outcomes of the new tasks, and lets go of what the super-step before had more.
 func (m *Machine[S, U]) resetOutcomes(before int) {
 	n := len(m.tasks)
-	if n == 1 && before == 1 && m.tasks[0].Items == nil && !m.hasGoto { // what most super-steps are
+	if n == 1 && before == 1 && m.tasks[0].Items == nil && !m.shape.hasGoto { // what most super-steps are
 		m.writes[0] = graph.Write[U]{Node: m.plan.Nodes[m.tasks[0].Node].Name, Index: -1}
 		m.done[0] = false
 		return
@@ -258,7 +259,7 @@ func (m *Machine[S, U]) resetOutcomes(before int) {
 	clear(m.done)
 	clear(m.nexts)
 	m.writes, m.done = resize(m.writes, n), resize(m.done, n)
-	if m.hasGoto {
+	if m.shape.hasGoto {
 		m.nexts = resize(m.nexts, n)
 	}
 	for i, t := range m.tasks {

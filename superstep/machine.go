@@ -43,7 +43,7 @@ type Machine[S, U any] struct {
 		plain []int
 		fans  []fan
 	}
-	hasGoto bool
+	shape *shape
 
 	// first is where the slices above start: enough for super-steps of one task, without an allocation for each.
 	first struct {
@@ -66,8 +66,6 @@ type Activation struct {
 type nodeState struct {
 	activated int  // the last super-step it was activated for, so that several edges activate it once
 	ran       bool // ever
-	deferred  bool // as the plan says
-	successor int  // the one node that always follows, and nothing else can; -1 if it is not as simple
 	waiting   bool // deferred, and activated
 }
 
@@ -88,26 +86,35 @@ func NewMachine[S, U any](g *graph.Graph[S, U], in S, limit int) (*Machine[S, U]
 	if limit < 1 {
 		return nil, fmt.Errorf("pawl: graph %q: MaxSuperSteps %d is below 1: allow at least one super-step", g.Name(), limit)
 	}
-	return newMachine(g.Plan(), in, limit), nil
-}
-
-func newMachine[S, U any](plan *graph.Plan[S, U], in S, limit int) *Machine[S, U] {
 	m := &Machine[S, U]{}
-	m.init(plan, in, limit)
-	return m
+	m.init(g.Plan(), shapeOf(g.Plan()), in, limit)
+	return m, nil
 }
 
-func (m *Machine[S, U]) init(plan *graph.Plan[S, U], in S, limit int) {
-	m.plan, m.limit, m.state, m.nodes = plan, limit, in, make([]nodeState, len(plan.Nodes))
+// shape is what a machine asks of a plan again and again, in a form that answers at once. All runs of a graph share it.
+type shape struct {
+	hasGoto  bool
+	deferred []bool // by node
+	// successor is the one node that always follows a node, and nothing else can; -1 if it is not as simple.
+	successor []int
+}
+
+func shapeOf[S, U any](plan *graph.Plan[S, U]) *shape {
+	s := &shape{deferred: make([]bool, len(plan.Nodes)), successor: make([]int, len(plan.Nodes))}
+	for i := range plan.Nodes {
+		s.hasGoto = s.hasGoto || plan.Nodes[i].Kind == graph.KindGoto
+		s.deferred[i] = plan.Nodes[i].Deferred
+		s.successor[i] = successor(plan, i)
+	}
+	return s
+}
+
+func (m *Machine[S, U]) init(plan *graph.Plan[S, U], shape *shape, in S, limit int) {
+	m.shape, m.plan, m.limit, m.state, m.nodes = shape, plan, limit, in, make([]nodeState, len(plan.Nodes))
 	m.tasks, m.writes, m.done = m.first.tasks[:0], m.first.writes[:0], m.first.done[:0]
 	m.plain, m.ran = m.first.plain[:0], m.first.ran[:0]
 	plan.Clip(&m.state) // the caller may hold what lies behind the length
 	m.view = m.state
-	for i := range plan.Nodes {
-		m.hasGoto = m.hasGoto || plan.Nodes[i].Kind == graph.KindGoto
-		m.nodes[i].deferred = plan.Nodes[i].Deferred
-		m.nodes[i].successor = successor(plan, i)
-	}
 	if len(plan.Joins) > 0 {
 		m.joins = make([]joinState, len(plan.Joins))
 	}

@@ -11,6 +11,7 @@ import (
 // program is a graph made ready to run under a Config. NewRunner builds it once; all runs share it.
 type program[S, U any] struct {
 	plan  *graph.Plan[S, U]
+	shape *shape
 	limit int
 	nodes []nodeProgram
 }
@@ -44,7 +45,7 @@ type nodeProgram struct {
 // newProgram fits cfg, which is complete and valid, to a graph. The default policy is checked against each node as
 // Compile checks a node's own.
 func newProgram[S, U any](plan *graph.Plan[S, U], limit int, cfg *Config, known children) (*program[S, U], error) {
-	p := &program[S, U]{plan: plan, limit: limit, nodes: make([]nodeProgram, len(plan.Nodes))}
+	p := &program[S, U]{plan: plan, shape: shapeOf(plan), limit: limit, nodes: make([]nodeProgram, len(plan.Nodes))}
 	var errs []error
 	for i := range plan.Nodes {
 		n := &plan.Nodes[i]

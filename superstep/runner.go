@@ -212,7 +212,7 @@ func (r *Runner[S, U]) execute(ctx context.Context, in S, id string, e *events) 
 	defer x.cancel(nil)
 	x.emit(&task.RunStarted{Graph: r.g.Name(), Fingerprint: r.g.Fingerprint()}, task.Header{})
 	d.place, d.prog = place{run: x, limit: r.prog.limit}, r.prog
-	d.m.init(r.prog.plan, in, r.prog.limit)
+	d.m.init(r.prog.plan, r.prog.shape, in, r.prog.limit)
 	err := r.await(ctx, t)
 	return d.finish(err)
 }

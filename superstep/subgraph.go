@@ -25,7 +25,7 @@ func (c *call[S, U]) subgraph(ctx context.Context) error {
 		},
 		prog: c.prog.child,
 	}
-	child.m.init(c.prog.child.plan, in, c.prog.child.limit)
+	child.m.init(c.prog.child.plan, c.prog.child.shape, in, c.prog.child.limit)
 	if err = child.drive(ctx, c.s); c.s.lost() {
 		return err
 	}
