@@ -43,10 +43,12 @@ func (m *Machine[S, U]) ranNodes() []int {
 func (m *Machine[S, U]) route() error {
 	m.nextView = m.next
 	m.plan.Clip(&m.nextView)
-	if len(m.tasks) == 1 && m.shape.successor[m.tasks[0].Node] >= 0 && m.tasks[0].Items == nil {
-		return nil // see goStraight
-	}
 	m.plain, m.fans = m.plain[:0], m.fans[:0]
+	if next := m.shape.successor[m.tasks[0].Node]; next >= 0 && len(m.tasks) == 1 && !m.shape.hasGoto {
+		m.ran = append(m.ran[:0], m.tasks[0].Node)
+		m.plain = append(m.plain, next)
+		return nil
+	}
 	for _, n := range m.ranNodes() {
 		node := &m.plan.Nodes[n]
 		for _, to := range node.Edges { //nolint:staticcheck // mostly one, for which append would cost more
@@ -109,11 +111,14 @@ func successor[S, U any](plan *graph.Plan[S, U], i int) int {
 	return n.Edges[0]
 }
 
-// goStraight does what arrive and begin do for a single task whose node has a successor, as most have.
+// goStraight does what arrive and begin do where one task has activated one node, as in most super-steps.
 func (m *Machine[S, U]) goStraight() bool {
 	n := m.tasks[0].Node
-	next := m.shape.successor[n]
-	if len(m.tasks) > 1 || next < 0 || m.tasks[0].Items != nil {
+	if len(m.tasks) > 1 || len(m.plain) != 1 || len(m.fans) > 0 || m.tasks[0].Items != nil || m.shape.hasGoto {
+		return false
+	}
+	next := m.plain[0]
+	if m.shape.deferred[next] || len(m.plan.Nodes[n].Joins) > 0 {
 		return false
 	}
 	m.nodes[n].ran = true
