@@ -44,6 +44,7 @@ func (m *Machine[S, U]) route() error {
 	m.nextView = m.next
 	m.plan.Clip(&m.nextView)
 	m.plain, m.fans = m.plain[:0], m.fans[:0]
+	// The shortest way for the commonest node: one edge, and nothing to ask.
 	if next := m.shape.successor[m.tasks[0].Node]; next >= 0 && len(m.tasks) == 1 && !m.shape.hasGoto {
 		m.ran = append(m.ran[:0], m.tasks[0].Node)
 		m.plain = append(m.plain, next)

@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-go/pawl/task"
 )
 
-// Machine is for executors, and the heart of Runner: given the outcomes of the active tasks it says which tasks are active next. It is
-// pure: it has no goroutine, clock, channel or I/O, and two machines that are told the same do the same. Runner drives
-// one with goroutines.
+// Machine is for executors, and the heart of Runner: given the outcomes of the active tasks it says which tasks are active
+// next. It is pure: it has no goroutine, clock, channel or I/O, and two machines that are told the same do the same. Runner
+// drives one with goroutines.
 //
 //	for !m.Done() {
 //		for i, t := range m.Tasks() { m.Complete(i, update, next) }
@@ -43,7 +43,7 @@ type Machine[S, U any] struct {
 		plain []int
 		fans  []fan
 	}
-	shape *shape
+	shape *shape // of the plan
 
 	// first is where the slices above start: enough for super-steps of one task, without an allocation for each.
 	first struct {
