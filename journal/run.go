@@ -60,11 +60,11 @@ type LinkKind string
 
 // The kinds of links.
 const (
-	RetryOf     LinkKind = "retry"     // goes on where a failed run failed
-	ForkOf      LinkKind = "fork"      // branches off a super-step
-	TurnAfter   LinkKind = "turn"      // the next turn of a conversation
-	ChildOf     LinkKind = "child"     // was started by another run
-	ContinuationLinkKind = "continued" // continues a run as new
+	RetryOf      LinkKind = "retry"     // goes on where a failed run failed
+	ForkOf       LinkKind = "fork"      // branches off a super-step
+	TurnAfter    LinkKind = "turn"      // the next turn of a conversation
+	ChildOf      LinkKind = "child"     // was started by another run
+	Continuation LinkKind = "continued" // continues a run as new
 )
 
 // Status is what has become of a run.
