@@ -1,0 +1,212 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pawl-go/pawl/journal"
+)
+
+// Store is a journal.Store, journal.Lister, journal.Deleter and journal.Watcher. It is safe for concurrent use. Make one with
+// New. It is never unavailable: a call fails with an error of package journal, with that of its context if that has ended
+// before the call, or because of its arguments.
+type Store struct {
+	mu   sync.Mutex
+	runs map[string]*entry
+	// order has the runs by their serial, which is the order of their creation.
+	order  []*entry
+	serial int64
+	// token is the last lease's. One count serves all runs, so that a lease of a deleted run is not taken for one of a later
+	// run of the same id.
+	token    int64
+	watchers map[string]map[chan struct{}]struct{}
+}
+
+var (
+	_ journal.Store   = (*Store)(nil)
+	_ journal.Lister  = (*Store)(nil)
+	_ journal.Deleter = (*Store)(nil)
+	_ journal.Watcher = (*Store)(nil)
+)
+
+// New returns an empty store.
+func New() *Store {
+	return &Store{runs: map[string]*entry{}, watchers: map[string]map[chan struct{}]struct{}{}}
+}
+
+// entry is a run. Its events and messages are never changed once they are in, so that a reader needs the lock only to get
+// hold of the slices.
+type entry struct {
+	run    journal.Run
+	serial int64
+	token  int64 // the latest lease's; given up, it is no lease's
+	events []journal.Event
+	inbox  []journal.Message
+}
+
+// held reports whether the run's lease is still running.
+func (e *entry) held(now time.Time) bool { return now.Before(e.run.Until) }
+
+// free ends the run's lease.
+func (e *entry) free() { e.run.Owner, e.run.Until = "", time.Time{} }
+
+// become gives the run a status.
+func (e *entry) become(s journal.Status, now time.Time) {
+	if e.run.Status != s {
+		e.run.Status, e.run.Updated = s, now
+	}
+	if s != journal.Suspended {
+		e.run.Due = time.Time{}
+	}
+	if s.Terminal() {
+		e.free()
+	}
+}
+
+// lease gives the run to an owner.
+func (s *Store) lease(e *entry, c journal.Claim, now time.Time) journal.Lease {
+	s.token++
+	e.token = s.token
+	e.run.Owner, e.run.Until = c.Owner, stamp(now.Add(c.TTL))
+	return journal.Lease{Run: e.run.ID, Token: e.token, Owner: e.run.Owner, Until: e.run.Until, Head: e.run.Head}
+}
+
+// Create implements journal.Store.
+func (s *Store) Create(ctx context.Context, n journal.NewRun) (journal.Lease, error) {
+	if err := check(ctx, n.Run.ID); err != nil {
+		return journal.Lease{}, err
+	}
+	if len(n.Events) == 0 || n.Events[0].Kind != journal.RunStart {
+		return journal.Lease{}, fmt.Errorf("pawl: run %s: its first event must be %s", quote(n.Run.ID), journal.RunStart)
+	}
+	if err := checkEnd(n.Run.ID, n.Events); err != nil {
+		return journal.Lease{}, err
+	}
+	now := stamp(time.Now())
+	e := &entry{run: journal.Run{
+		ID: n.Run.ID, Kind: n.Run.Kind, Name: n.Run.Name, Version: n.Run.Version, Fingerprint: n.Run.Fingerprint,
+		Thread: n.Run.Thread, Link: n.Run.Link, Created: now,
+	}}
+	e.append(n.Events)
+	e.become(journal.StatusAfter(n.Events), now)
+	for _, m := range n.Messages {
+		e.receive(m)
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs[n.Run.ID] != nil {
+		return journal.Lease{}, &journal.ExistsError{Run: n.Run.ID}
+	}
+	s.serial++
+	e.serial = s.serial
+	s.runs[n.Run.ID] = e
+	s.order = append(s.order, e)
+	if len(e.inbox) > 0 {
+		s.notify(n.Run.ID)
+	}
+	if n.Claim == (journal.Claim{}) || e.run.Status.Terminal() {
+		return journal.Lease{}, nil
+	}
+	e.become(journal.Running, now)
+	return s.lease(e, n.Claim, now), nil
+}
+
+// Load implements journal.Store.
+func (s *Store) Load(ctx context.Context, run string) (journal.Run, error) {
+	if err := check(ctx, run); err != nil {
+		return journal.Run{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.find(run)
+	if err != nil {
+		return journal.Run{}, err
+	}
+	return e.run, nil
+}
+
+// Acquire implements journal.Store.
+func (s *Store) Acquire(ctx context.Context, run string, c journal.Claim) (journal.Lease, error) {
+	if err := check(ctx, run); err != nil {
+		return journal.Lease{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.find(run)
+	if err != nil {
+		return journal.Lease{}, err
+	}
+	now := stamp(time.Now())
+	switch {
+	case e.run.Status.Terminal():
+		return journal.Lease{}, ended(e)
+	case e.held(now):
+		return journal.Lease{}, locked(e)
+	}
+	e.become(journal.Running, now)
+	return s.lease(e, c, now), nil
+}
+
+// Renew implements journal.Store.
+func (s *Store) Renew(ctx context.Context, l journal.Lease, ttl time.Duration) (journal.Lease, error) {
+	if err := check(ctx, l.Run); err != nil {
+		return journal.Lease{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.find(l.Run)
+	if err != nil {
+		return journal.Lease{}, err
+	}
+	switch {
+	case e.token != l.Token:
+		return journal.Lease{}, fenced(e, l)
+	case e.run.Status.Terminal():
+		return journal.Lease{}, ended(e)
+	}
+	now := stamp(time.Now())
+	if ttl > 0 {
+		e.run.Until = stamp(now.Add(ttl))
+		l.Until = e.run.Until
+		return l, nil
+	}
+	e.token = 0
+	e.free()
+	if e.run.Status == journal.Running {
+		e.become(journal.Pending, now)
+	}
+	return journal.Lease{}, nil
+}
+
+// find returns a run. The caller holds the lock.
+func (s *Store) find(run string) (*entry, error) {
+	if e := s.runs[run]; e != nil {
+		return e, nil
+	}
+	return nil, &journal.NotFoundError{Run: run}
+}
+
+// check is what every call begins with.
+func check(ctx context.Context, run string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	switch {
+	case run == "":
+		return fmt.Errorf("pawl: a run's id is empty: give it one of 1 to %d bytes", journal.MaxIDLength)
+	case len(run) > journal.MaxIDLength:
+		return fmt.Errorf("pawl: run %s: the id is too long: give it one of 1 to %d bytes", quote(run), journal.MaxIDLength)
+	}
+	return nil
+}
+
+// stamp is a time as stores keep it.
+func stamp(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Truncate(time.Microsecond)
+}
