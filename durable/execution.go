@@ -1,0 +1,535 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-go/pawl/classifier"
+	"github.com/pawl-go/pawl/journal"
+)
+
+// Settings is for executors: how they keep runs in a store.
+type Settings struct {
+	Store journal.Store
+	// Codec writes and reads what users' code gives and gets; nil: plain JSON.
+	Codec journal.Codec
+	// PayloadLimit is the most bytes that one value may have as JSON; 0 is journal.DefaultPayloadLimit.
+	PayloadLimit int
+	// LeaseTTL is how long a run is held without a word from its owner; 0 is 30 s. The lease is renewed thrice in that time.
+	LeaseTTL time.Duration
+	// Owner names the process in leases; empty: "inline".
+	Owner string
+	// Classifier finds the class of recorded failures; nil is classifier.Default().
+	Classifier classifier.RunErrorClassifier
+	// Logger takes warnings; nil is slog.Default().
+	Logger *slog.Logger
+}
+
+const (
+	defaultLeaseTTL = 30 * time.Second
+	defaultOwner    = "inline"
+	// storePatience bounds the calls that end an execution, when nobody is left who could cancel them.
+	storePatience = 30 * time.Second
+	// inboxPoll is how often the inbox of a store that is no journal.Watcher is read.
+	inboxPoll = time.Second
+)
+
+func (s Settings) withDefaults() Settings {
+	if s.PayloadLimit == 0 {
+		s.PayloadLimit = journal.DefaultPayloadLimit
+	}
+	if s.LeaseTTL == 0 {
+		s.LeaseTTL = defaultLeaseTTL
+	}
+	if s.Owner == "" {
+		s.Owner = defaultOwner
+	}
+	if s.Logger == nil {
+		s.Logger = slog.Default()
+	}
+	s.Classifier = classifier.Guard(s.Classifier, s.Logger)
+	return s
+}
+
+// Execution is for executors: one go at a run by one owner, from taking its lease to giving it up. It holds what is
+// recorded and writes what is new. It is safe for concurrent use. Close it.
+type Execution struct {
+	settings Settings
+	id       string
+	record   *record
+	// ctx ends when the run is cancelled or lost, or Close is called.
+	ctx    context.Context //nolint:containedctx // its end is a fact of the execution
+	cancel context.CancelCauseFunc
+	keeper sync.WaitGroup
+	begun  time.Time
+	// changed says that messages may have come; nil if the store cannot say so. It is watched from before the run is taken.
+	changed <-chan struct{}
+	unwatch func()
+
+	// flushing is held while an append is under way.
+	flushing sync.Mutex
+
+	mu       sync.Mutex
+	lease    journal.Lease
+	head     int64
+	waiting  *batch          // gathers while an append is under way
+	handled  []journal.Event // go along with the next append
+	broken   error           // why nothing more is written
+	waits    []Wait          // what the run is suspended on, so far
+	inbox    []journal.Message
+	taken    map[int64]bool // messages that were consumed
+	children []child
+}
+
+// batch is what is written with one append.
+type batch struct {
+	events []journal.Event
+	err    error
+	done   chan struct{}
+}
+
+// Open takes a run that exists already, or creates the one that fresh describes; without fresh, a run that does not exist is
+// a *journal.NotFoundError. A run that has ended is an *EndedError with its last event; one that another owner holds is a
+// *RunLockedError; a store that is out of reach, a *StoreUnavailableError.
+func Open(ctx context.Context, s Settings, id string, fresh func() (journal.NewRun, error)) (*Execution, error) {
+	s = s.withDefaults()
+	x := newExecution(ctx, s, id)
+	err := x.acquire(ctx)
+	if errors.Is(err, journal.ErrNotFound) && fresh != nil {
+		if err = x.create(ctx, fresh); errors.Is(err, journal.ErrExists) {
+			err = x.acquire(ctx) // somebody was faster
+		}
+	}
+	return x.opened(ctx, err)
+}
+
+// Create makes a new run and holds it. A run of that id that exists already is a *journal.ExistsError.
+func Create(ctx context.Context, s Settings, id string, fresh func() (journal.NewRun, error)) (*Execution, error) {
+	x := newExecution(ctx, s.withDefaults(), id)
+	return x.opened(ctx, x.create(ctx, fresh))
+}
+
+func newExecution(ctx context.Context, s Settings, id string) *Execution {
+	x := &Execution{settings: s, id: id, begun: time.Now(), unwatch: func() {}}
+	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	if w, is := s.Store.(journal.Watcher); is {
+		x.changed, x.unwatch = w.Watch(id)
+	}
+	return x
+}
+
+// opened starts the keeper of an execution that holds its run, or gives everything up.
+func (x *Execution) opened(ctx context.Context, err error) (*Execution, error) {
+	if err == nil {
+		x.keeper.Go(x.keep)
+		x.heedCancel()
+		return x, nil
+	}
+	x.unwatch()
+	x.Close(ctx)
+	if errors.Is(err, journal.ErrEnded) {
+		err = x.ended(ctx)
+	}
+	return nil, storeError(x.id, err)
+}
+
+func (x *Execution) acquire(ctx context.Context) (err error) {
+	claim := journal.Claim{Owner: x.settings.Owner, TTL: x.settings.LeaseTTL}
+	if x.lease, err = x.settings.Store.Acquire(ctx, x.id, claim); err != nil {
+		return err
+	}
+	x.head = x.lease.Head
+	if x.record, err = readRecord(ctx, x.settings.Store, x.id); err != nil {
+		return err
+	}
+	x.taken = x.record.taken
+	return x.refreshInbox(ctx)
+}
+
+func (x *Execution) create(ctx context.Context, fresh func() (journal.NewRun, error)) error {
+	n, err := fresh()
+	if err != nil {
+		return err
+	}
+	n.Run.ID = x.id
+	n.Claim = journal.Claim{Owner: x.settings.Owner, TTL: x.settings.LeaseTTL}
+	if x.lease, err = x.settings.Store.Create(ctx, n); err != nil {
+		return err
+	}
+	x.head = x.lease.Head
+	for i := range n.Events {
+		n.Events[i].Seq = int64(i + 1)
+	}
+	if x.record, err = newRecord(n.Run, n.Events); err != nil {
+		return err
+	}
+	for i := range n.Messages {
+		n.Messages[i].Seq = int64(i + 1)
+	}
+	x.inbox, x.taken = n.Messages, x.record.taken
+	return nil
+}
+
+// ended says how a run has ended that can no longer be taken.
+func (x *Execution) ended(ctx context.Context) error {
+	r, err := readRecord(ctx, x.settings.Store, x.id)
+	if err != nil {
+		return err
+	}
+	return &EndedError{Run: r.run, Start: r.start, Last: r.last}
+}
+
+func storeError(id string, err error) error {
+	var locked *journal.LockedError
+	switch {
+	case errors.As(err, &locked):
+		return &RunLockedError{RunID: id, Owner: locked.Owner, Until: locked.Until}
+	case errors.Is(err, journal.ErrUnavailable):
+		return &StoreUnavailableError{RunID: id, Err: err}
+	}
+	return err
+}
+
+// RunID names the run.
+func (x *Execution) RunID() string { return x.id }
+
+// Run is the run's record as it was when it was taken.
+func (x *Execution) Run() journal.Run { return x.record.run }
+
+// Start is the run's first event.
+func (x *Execution) Start() journal.Event { return x.record.start }
+
+// Replaying reports whether the run had events beside its start when it was taken.
+func (x *Execution) Replaying() bool { return x.record.replaying }
+
+// Active is how long owners have had the run before this execution, as far as that is recorded.
+func (x *Execution) Active() time.Duration { return x.record.active }
+
+// History returns the events of a scope, in order, as they were recorded when the run was taken, without failures that nobody
+// has handled yet.
+func (x *Execution) History(scope string) []journal.Event { return x.record.scopes[scope] }
+
+// Context returns a context that ends when ctx does, and also when the run is cancelled by somebody, with a
+// *RunCancelledError as its cause, or is lost to another owner. Stop releases it.
+func (x *Execution) Context(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	release := context.AfterFunc(x.ctx, func() { cancel(context.Cause(x.ctx)) })
+	return ctx, func() {
+		release()
+		cancel(nil)
+	}
+}
+
+// Append writes events, in this order, and returns when they are durable. It does not end with ctx: what has happened is
+// recorded, whoever has lost interest in it. While an append is under way, the next ones gather and are written together. After
+// an error nothing more is written: every later Append returns that error.
+func (x *Execution) Append(ctx context.Context, events ...journal.Event) error {
+	x.mu.Lock()
+	if err := x.broken; err != nil {
+		x.mu.Unlock()
+		return err
+	}
+	b := x.waiting
+	if b != nil { // whoever has begun it writes it
+		b.events = append(b.events, events...)
+		x.mu.Unlock()
+		<-b.done
+		return b.err
+	}
+	b = &batch{events: events, done: make(chan struct{})}
+	x.waiting = b
+	x.mu.Unlock()
+
+	x.flushing.Lock()
+	defer x.flushing.Unlock()
+	x.mu.Lock()
+	x.waiting = nil
+	x.mu.Unlock()
+	defer close(b.done)
+	b.err = x.write(ctx, b.events, time.Time{})
+	return b.err
+}
+
+// write appends to the journal. The caller holds flushing.
+func (x *Execution) write(ctx context.Context, events []journal.Event, due time.Time) error {
+	x.mu.Lock()
+	if err := x.broken; err != nil {
+		x.mu.Unlock()
+		return err
+	}
+	if len(x.handled) > 0 {
+		events = append(x.handled, events...)
+		x.handled = nil
+	}
+	lease, after := x.lease, x.head
+	x.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	defer cancel()
+	err := x.settings.Store.Append(ctx, lease, journal.Append{After: after, Events: events, Due: due})
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err != nil {
+		x.breakOff(err)
+		return x.broken
+	}
+	x.head = after + int64(len(events))
+	return nil
+}
+
+// breakOff keeps the execution from writing anything more. The caller holds mu.
+func (x *Execution) breakOff(err error) {
+	if x.broken != nil {
+		return
+	}
+	switch {
+	case errors.Is(err, journal.ErrUnavailable):
+		x.broken = &StoreUnavailableError{RunID: x.id, Err: err}
+	case errors.Is(err, journal.ErrFenced), errors.Is(err, journal.ErrEnded):
+		x.broken = &RunLostError{RunID: x.id, Err: err}
+	default:
+		x.broken = &StoreError{RunID: x.id, Err: err}
+	}
+	x.cancel(x.broken)
+}
+
+// Broken returns the error after which nothing more is written; nil while the run can be written.
+func (x *Execution) Broken() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.broken
+}
+
+// Finish writes the last event of the execution, a terminal one or a RunSuspended with the time it is due, and gives up the
+// lease. It does not end with ctx. If the execution has broken off, Finish does what can still be done, and returns that error: for an
+// outage it records, if the store is back, that the run is to be taken up again; for any other fault of the store it ends
+// the run with the fault.
+func (x *Execution) Finish(ctx context.Context, last journal.Event, due time.Time) error {
+	x.flushing.Lock()
+	defer x.flushing.Unlock()
+	last.Time = Now()
+	last.Took = x.Active() + time.Since(x.begun)
+	err := x.write(ctx, []journal.Event{last}, due)
+	if err != nil {
+		x.salvage(ctx, err)
+	}
+	return err
+}
+
+// salvage leaves a run whose execution has broken off in the best state that can be had. An outcome that is unknown is read
+// first, and nothing is written twice.
+func (x *Execution) salvage(ctx context.Context, broken error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	defer cancel()
+	last := journal.Event{Kind: journal.RunRequeued, Time: Now(), Took: x.Active() + time.Since(x.begun)}
+	var (
+		outage  *StoreUnavailableError
+		refused *StoreError
+	)
+	switch {
+	case errors.As(broken, &outage):
+		last.Meta = meta(map[string]string{"reason": "store_unavailable"})
+	case errors.As(broken, &refused):
+		last = x.settings.failure(refused, refused.code())
+	default:
+		return // the run is somebody else's, or has ended
+	}
+	run, err := x.settings.Store.Load(ctx, x.id)
+	if err != nil || run.Status.Terminal() {
+		return
+	}
+	x.mu.Lock()
+	lease := x.lease
+	x.mu.Unlock()
+	if err := x.settings.Store.Append(ctx, lease, journal.Append{After: run.Head, Events: []journal.Event{last}}); err != nil {
+		x.settings.Logger.Warn("pawl: the end of an execution could not be recorded", "run", x.id, "error", err)
+	}
+}
+
+// Close gives up the lease, if Finish has not ended the run, and waits for the execution's goroutine. It may be called again.
+func (x *Execution) Close(ctx context.Context) {
+	x.cancel(context.Canceled)
+	x.keeper.Wait()
+	x.mu.Lock()
+	lease := x.lease
+	x.lease.Token = 0
+	lost := errors.As(x.broken, new(*RunLostError))
+	x.mu.Unlock()
+	if lease.Token == 0 || lost {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	defer cancel()
+	if _, err := x.settings.Store.Renew(ctx, lease, 0); err != nil && !errors.Is(err, journal.ErrEnded) {
+		x.settings.Logger.Warn("pawl: a lease could not be given up; it ends by itself", "run", x.id, "error", err)
+	}
+}
+
+// keep renews the lease and hears of cancellations until the execution ends.
+func (x *Execution) keep() {
+	defer x.unwatch()
+	renew := time.NewTicker(x.settings.LeaseTTL / 3)
+	defer renew.Stop()
+	var poll <-chan time.Time
+	if x.changed == nil {
+		t := time.NewTicker(inboxPoll)
+		defer t.Stop()
+		poll = t.C
+	}
+	for {
+		select {
+		case <-x.ctx.Done():
+			return
+		case <-renew.C:
+			x.renew()
+		case <-x.changed:
+			x.heed()
+		case <-poll:
+			x.heed()
+		}
+	}
+}
+
+// renew prolongs the lease. An outage is left to the next append, or to the lease's end.
+func (x *Execution) renew() {
+	x.mu.Lock()
+	lease := x.lease
+	x.mu.Unlock()
+	renewed, err := x.settings.Store.Renew(x.ctx, lease, x.settings.LeaseTTL)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case err == nil:
+		x.lease.Until = renewed.Until
+	case errors.Is(err, journal.ErrFenced), errors.Is(err, journal.ErrEnded):
+		x.breakOff(err)
+	}
+}
+
+// heed reads the inbox and ends the execution's context if the run is to be cancelled.
+func (x *Execution) heed() {
+	if err := x.refreshInbox(x.ctx); err == nil { // else it will be read again
+		x.heedCancel()
+	}
+}
+
+func (x *Execution) heedCancel() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, m := range x.inbox {
+		if m.Kind == journal.CancelMessage {
+			var reason string
+			if err := x.decode(m.Payload, &reason); err != nil {
+				reason = ""
+			}
+			x.cancel(&RunCancelledError{RunID: x.id, Reason: reason})
+			return
+		}
+	}
+}
+
+// refreshInbox reads the messages that have come.
+func (x *Execution) refreshInbox(ctx context.Context) error {
+	x.mu.Lock()
+	var after int64
+	if n := len(x.inbox); n > 0 {
+		after = x.inbox[n-1].Seq
+	}
+	x.mu.Unlock()
+	messages, err := x.settings.Store.Inbox(ctx, x.id, after)
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, m := range messages {
+		if n := len(x.inbox); n == 0 || m.Seq > x.inbox[n-1].Seq {
+			x.inbox = append(x.inbox, m)
+		}
+	}
+	return nil
+}
+
+// take consumes the first message of a kind and name that accept takes. The caller records that, or gives it back.
+func (x *Execution) take(kind journal.MessageKind, name string, accept func(journal.Message) bool) (journal.Message, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, m := range x.inbox {
+		if m.Kind == kind && m.Name == name && !x.taken[m.Seq] && accept(m) {
+			x.taken[m.Seq] = true
+			return m, true
+		}
+	}
+	return journal.Message{}, false
+}
+
+// Now is the time as events have it.
+func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// Encode turns a value into a payload. What names it in errors, "Result" say. The error is a *journal.NotSerializableError, a
+// *journal.PayloadTooLargeError, or what the Codec returns.
+func (x *Execution) Encode(what string, v any) ([]byte, error) { return x.settings.Encode(what, v) }
+
+// Decode is the reverse of Encode; v is a pointer.
+func (x *Execution) Decode(payload []byte, v any) error { return x.decode(payload, v) }
+
+func (x *Execution) decode(payload []byte, v any) error { return x.settings.Decode(payload, v) }
+
+// Encode turns a value into a payload, as Execution.Encode does.
+func (s Settings) Encode(what string, v any) ([]byte, error) {
+	data, err := journal.Marshal(what, v)
+	if err != nil {
+		return nil, err
+	}
+	limit := s.PayloadLimit
+	if limit == 0 {
+		limit = journal.DefaultPayloadLimit
+	}
+	if len(data) > limit {
+		return nil, &journal.PayloadTooLargeError{What: what, Size: len(data), Limit: limit}
+	}
+	if s.Codec == nil {
+		return data, nil
+	}
+	return journal.SafeEncode(s.Codec, data)
+}
+
+// Decode is the reverse of Encode; v is a pointer.
+func (s Settings) Decode(payload []byte, v any) error {
+	if s.Codec != nil {
+		var err error
+		if payload, err = journal.SafeDecode(s.Codec, payload); err != nil {
+			return err
+		}
+	}
+	return journal.Unmarshal(payload, v)
+}
+
+// replayError says that a recorded event could not be read back.
+func (x *Execution) replayError(e journal.Event, err error) error {
+	return &ReplayError{RunID: x.id, Seq: e.Seq, Err: fmt.Errorf("%s: %w", e.Kind, err)}
+}
+
+// Waits are what the run's code has been suspended on so far, and the earliest time among them.
+func (x *Execution) Waits() *SuspendedError {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := &SuspendedError{RunID: x.id, Waits: slices.Clone(x.waits)}
+	for _, w := range e.Waits {
+		if !w.Due.IsZero() && (e.Due.IsZero() || w.Due.Before(e.Due)) {
+			e.Due = w.Due
+		}
+	}
+	return e
+}
+
+// Forget lets go of what is recorded of a scope that will not be entered again.
+func (x *Execution) Forget(scope string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.record.scopes, scope)
+}

@@ -1,0 +1,133 @@
+package durable
+
+import (
+	"errors"
+
+	"github.com/pawl-go/pawl/classifier"
+	"github.com/pawl-go/pawl/journal"
+)
+
+// Code says why a run has failed, in one word that programs can read. The strings are stable: they are stored.
+type Code string
+
+// The codes of run:error.
+const (
+	CodePoison          Code = "poison"                  // marked classifier.Poison
+	CodeFatal           Code = "fatal"                   // marked classifier.Fatal
+	CodeInternal        Code = "internal"                // any other error of a workflow
+	CodeAgentError      Code = "agent_error"             // any other error of a graph
+	CodeNotSerializable Code = "result_not_serializable" // a result that JSON cannot hold
+	CodeMaxSuperSteps   Code = "max_super_steps"
+	CodeTimeout         Code = "timeout" // the run's own
+	CodeBudgetExceeded  Code = "budget_exceeded"
+	CodeMaxRetries      Code = "max_retries"
+	CodeStoreDown       Code = "store_unavailable"
+	CodeEventRefused    Code = "event_refused"
+	CodeNoWorker        Code = "no_compatible_worker"
+	CodeReplayFailed    Code = "replay_failed"
+)
+
+// FailureMeta is the Meta of a StepError and a RunError: what can be told of a failure without showing any value. The error itself is
+// the payload, a *journal.ErrorRecord.
+type FailureMeta struct {
+	Code        Code   `json:"code,omitempty"` // of a RunError
+	Class       string `json:"class"`          // a classifier.RunErrorClass
+	UserCode    string `json:"user_code,omitempty"`
+	Type        string `json:"error_type"`
+	Fingerprint string `json:"fingerprint"`
+	Status      int    `json:"status,omitempty"` // of HTTP
+	// Detail says more about some codes, by name.
+	Detail map[string]string `json:"detail,omitempty"`
+}
+
+// FailureOf reads the Meta of a StepError or RunError.
+func FailureOf(e journal.Event) (FailureMeta, error) {
+	var m FailureMeta
+	err := readMeta(e, &m)
+	return m, err
+}
+
+// codeFor is the code of a run that ends with err; other is for errors that have none of their own.
+func codeFor(err error, other Code) Code {
+	if errors.As(err, new(*journal.NotSerializableError)) || errors.As(err, new(*journal.PayloadTooLargeError)) {
+		return CodeNotSerializable
+	}
+	switch classifier.MarkOf(err) {
+	case classifier.MarkPoison:
+		return CodePoison
+	case classifier.MarkFatal:
+		return CodeFatal
+	}
+	var store *StoreError
+	switch {
+	case errors.As(err, &store):
+		return store.code()
+	case errors.As(err, new(*NonDeterminismError)), errors.As(err, new(*ReplayError)), errors.Is(err, journal.ErrCorrupt):
+		return CodeReplayFailed
+	}
+	return other
+}
+
+// Failure is for executors: the event of a run that ends with err. Other is its code unless the error itself tells one:
+// a mark, a result that JSON cannot hold, a refused event, a replay that failed.
+func (x *Execution) Failure(err error, other Code) journal.Event {
+	return x.settings.failure(err, codeFor(err, other))
+}
+
+func (s Settings) failure(err error, code Code) journal.Event {
+	e, m := s.recordError(err)
+	m.Code = code
+	var refused *journal.RefusedError
+	if code == CodeEventRefused && errors.As(err, &refused) {
+		m.Detail = map[string]string{"reason": refused.Reason.Error(), "detail": refused.Detail}
+	}
+	e.Kind, e.Meta = journal.RunError, meta(m)
+	return e
+}
+
+// Error is for executors: the event of a step or task that has failed for good, and the error as replay will give it.
+func (x *Execution) Error(err error) (journal.Event, error) {
+	e, m := x.settings.recordError(err)
+	e.Kind, e.Meta = journal.StepError, meta(m)
+	back, rerr := x.Recorded(e)
+	if rerr != nil {
+		return e, err
+	}
+	return e, back
+}
+
+// recordError makes the payload of an error. One that cannot be kept whole is kept without its fields.
+func (s Settings) recordError(err error) (journal.Event, FailureMeta) {
+	c := s.Classifier.Classify(err)
+	m := FailureMeta{Class: string(c.Class), UserCode: classifier.UserCode(err), Fingerprint: c.Fingerprint}
+	if status, ok := classifier.HTTPStatus(err); ok {
+		m.Status = status
+	}
+	rec := journal.RecordError(err, journal.ErrorFacts{
+		Class: m.Class, UserCode: m.UserCode, Mark: string(classifier.MarkOf(err)), Status: m.Status,
+	})
+	m.Type = rec.Err().TypePath
+	payload, perr := s.Encode("error", rec)
+	if perr != nil {
+		payload, perr = s.Encode("error", rec.Bare())
+	}
+	if perr != nil {
+		s.Logger.Warn("pawl: an error could not be recorded whole", "type", m.Type, "error", perr)
+	}
+	return journal.Event{Payload: payload, Time: Now()}, m
+}
+
+// Recorded is for executors: the error that a StepError or RunError holds, as a *journal.RecordedError.
+func (x *Execution) Recorded(e journal.Event) (error, error) { return x.settings.Recorded(e) } //nolint:revive // the first is a value
+
+// Recorded returns the error that a StepError or RunError holds. The second result is the reason why it cannot be read.
+func (s Settings) Recorded(e journal.Event) (recorded, fault error) {
+	var rec journal.ErrorRecord
+	if len(e.Payload) == 0 {
+		return nil, errors.New("the event has no error")
+	}
+	if err := s.Decode(e.Payload, &rec); err != nil {
+		return nil, err
+	}
+	return rec.Err(), nil
+}

@@ -1,0 +1,349 @@
+package durable
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-go/pawl/journal"
+)
+
+// Scope is for executors: a stretch of user code whose durable calls are told apart by their names: a workflow's body, one
+// attempt of a task, or a branch of one of them. It is safe for concurrent use.
+type Scope struct {
+	x    *Execution
+	path string
+	body bool // of a workflow, which alone can continue as new
+
+	mu     sync.Mutex
+	uses   map[string]int  // of each name, so far
+	flying map[string]bool // names in use at the moment
+	calls  int             // under way
+	// failed is true if what the scope has recorded last is a failure, which nothing behind it says is handled.
+	failed bool
+	// stopped is what every further call returns: the suspension that the code should have returned with, or why the scope
+	// is closed.
+	stopped error
+	record  []*entry
+	next    int // the first entry that was not met again
+}
+
+// entry is what a scope's record says of one call.
+type entry struct {
+	name       string
+	n          int
+	kind       callKind
+	events     []journal.Event
+	met        bool
+	overlapped bool
+}
+
+// callKind says what a durable call does. It is told from the kind of its first event.
+type callKind string
+
+const (
+	stepCall     callKind = "Step"
+	onceCall     callKind = "Once"
+	sleepCall    callKind = "Sleep"
+	signalCall   callKind = "WaitForSignal"
+	questionCall callKind = "Interrupt"
+	childCall    callKind = "RunChild"
+	gateCall     callKind = "Gate"
+)
+
+func kindOf(first journal.Kind) callKind {
+	switch first {
+	case journal.StepDone, journal.StepError:
+		return stepCall
+	case journal.StepIntent:
+		return onceCall
+	case journal.TimerSet:
+		return sleepCall
+	case journal.SignalWait, journal.SignalReceived, journal.SignalTimeout:
+		return signalCall
+	case journal.QuestionAsked, journal.QuestionAnswered:
+		return questionCall
+	case journal.ChildStart:
+		return childCall
+	case journal.GateSet:
+		return gateCall
+	}
+	return ""
+}
+
+// callMeta is the part of an event's Meta that says how its call stood to others.
+type callMeta struct {
+	// Overlapped is true if another call of the scope was under way at the same time, so that their order means nothing.
+	Overlapped bool `json:"overlapped,omitempty"`
+}
+
+// Body is for executors: the scope of a workflow's body.
+func (x *Execution) Body() *Scope {
+	s := x.scope("")
+	s.body = true
+	return s
+}
+
+// Task is for executors: the scope of one attempt of a task. Each attempt has one of its own and meets what the attempts
+// before it have recorded.
+func (x *Execution) Task(path string) *Scope { return x.scope(path) }
+
+func (x *Execution) scope(path string) *Scope {
+	s := &Scope{x: x, path: path, uses: map[string]int{}, flying: map[string]bool{}}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	type key struct {
+		name string
+		n    int
+	}
+	at := map[key]*entry{}
+	for _, e := range Handled(x.record.scopes[path]) {
+		if e.Name == "" {
+			continue // about the scope itself
+		}
+		k := key{e.Name, e.N}
+		if at[k] == nil {
+			at[k] = &entry{name: e.Name, n: e.N, kind: kindOf(e.Kind)}
+			s.record = append(s.record, at[k])
+		}
+		var m callMeta
+		if readMeta(e, &m) == nil && m.Overlapped {
+			at[k].overlapped = true
+		}
+		at[k].events = append(at[k].events, e)
+	}
+	return s
+}
+
+// Context returns a context whose durable calls belong to the scope.
+func (s *Scope) Context(ctx context.Context) context.Context { return context.WithValue(ctx, Key{}, s) }
+
+// Close ends the scope: every further call in it returns err.
+func (s *Scope) Close(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, suspended := s.stopped.(*SuspendedError); s.stopped == nil || suspended { //nolint:errorlint // just what stop has set
+		s.stopped = err
+	}
+}
+
+// Suspended returns the suspension that the scope's code met, whatever it has returned; nil if there was none.
+func (s *Scope) Suspended() *SuspendedError {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, _ := s.stopped.(*SuspendedError) //nolint:errorlint // just what stop has set
+	return e
+}
+
+// Key is for executors: the context key under which the Scope of running code is found. An executor either calls
+// Scope.Context or answers this key, with a *Scope, from a context type of its own.
+type Key struct{}
+
+// inStep is what the context of a step's function has instead of a scope.
+type inStep struct{ name string }
+
+// scopeOf returns the scope of a context; nil if there is none. Inside is true inside a step.
+func scopeOf(ctx context.Context) (s *Scope, inside bool) {
+	switch v := ctx.Value(Key{}).(type) {
+	case *Scope:
+		return v, false
+	case inStep:
+		return nil, true
+	}
+	return nil, false
+}
+
+// call is one durable call under way.
+type call struct {
+	s     *Scope
+	name  string
+	n     int
+	begun time.Time
+	// recorded are the call's events; none if it was not met before.
+	recorded   []journal.Event
+	overlapped bool
+}
+
+// enter begins a call, or says why it may not begin. Exit it.
+func (s *Scope) enter(ctx context.Context, kind callKind, name string) (*call, error) {
+	if name == "" {
+		return nil, fmt.Errorf("pawl: durable.%s: the name is empty: give each call a name, which is how it is found again", kind)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped != nil {
+		return nil, s.stopped
+	}
+	if s.flying[name] {
+		return nil, &OverlapError{RunID: s.x.id, Scope: s.path, Name: name}
+	}
+	c := &call{s: s, name: name, n: s.uses[name] + 1, begun: time.Now(), overlapped: s.calls > 0}
+	e, err := s.meet(kind, name, c.n)
+	if err != nil {
+		s.stopped = err
+		return nil, err
+	}
+	if e != nil {
+		c.recorded = e.events
+	} else if err := s.mayBegin(ctx); err != nil {
+		return nil, err
+	}
+	s.uses[name]++
+	s.flying[name] = true
+	s.calls++
+	return c, nil
+}
+
+// mayBegin says why a call that is not recorded may not begin. The caller holds mu.
+func (s *Scope) mayBegin(ctx context.Context) error {
+	if err := s.x.Broken(); err != nil {
+		return err
+	}
+	if s.x.ctx.Err() != nil {
+		return context.Cause(s.x.ctx)
+	}
+	return ctx.Err()
+}
+
+// meet finds what is recorded of a call; nil if it was not met before. The caller holds mu.
+func (s *Scope) meet(kind callKind, name string, n int) (*entry, error) {
+	for s.next < len(s.record) && s.record[s.next].met {
+		s.next++
+	}
+	if s.next == len(s.record) {
+		return nil, nil
+	}
+	var found *entry
+	for _, e := range s.record[s.next:] {
+		if e.name == name && e.n == n {
+			found = e
+			break
+		}
+	}
+	first := s.record[s.next]
+	switch {
+	case found == nil && first.overlapped, found != nil && found != first && first.overlapped: // their order means nothing
+	case found != first:
+		return nil, &NonDeterminismError{
+			RunID: s.x.id, Scope: s.path, Seq: first.events[0].Seq,
+			Recorded: describeCall(first.kind, first.name, first.n), Met: describeCall(kind, name, n),
+		}
+	}
+	if found == nil {
+		return nil, nil
+	}
+	if found.kind != kind {
+		return nil, &NonDeterminismError{
+			RunID: s.x.id, Scope: s.path, Seq: found.events[0].Seq,
+			Recorded: describeCall(found.kind, found.name, found.n), Met: describeCall(kind, name, n),
+		}
+	}
+	found.met = true
+	return found, nil
+}
+
+func describeCall(kind callKind, name string, n int) string {
+	if n == 1 {
+		return fmt.Sprintf("%s(%q)", kind, name)
+	}
+	return fmt.Sprintf("%s(%q), number %d of that name", kind, name, n)
+}
+
+// exit ends the call.
+func (c *call) exit() {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.s.calls--
+	delete(c.s.flying, c.name)
+}
+
+// write records events of the call.
+func (c *call) write(ctx context.Context, events ...journal.Event) error {
+	c.s.mu.Lock()
+	if c.s.stopped != nil {
+		defer c.s.mu.Unlock()
+		return c.s.stopped
+	}
+	overlapped := c.overlapped || c.s.calls > 1
+	c.s.mu.Unlock()
+	for i := range events {
+		e := &events[i]
+		e.Scope, e.Name, e.N, e.Time = c.s.path, c.name, c.n, Now()
+		if overlapped {
+			e.Meta = withMeta(e.Meta, callMeta{Overlapped: true})
+		}
+	}
+	if err := c.s.x.Append(ctx, events...); err != nil {
+		return err
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.s.failed = events[len(events)-1].Kind == journal.StepError
+	x := c.s.x
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.remember(c.s.path, events)
+	return nil
+}
+
+// remember adds what was written to what a later attempt of the same task meets. The caller holds mu.
+func (x *Execution) remember(scope string, events []journal.Event) {
+	x.record.scopes[scope] = append(x.record.scopes[scope], events...)
+}
+
+// withMeta adds the fields of one object to another.
+func withMeta(object []byte, more any) []byte {
+	add := meta(more)
+	if len(object) == 0 {
+		return add
+	}
+	return append(append(object[:len(object)-1:len(object)-1], ','), add[1:]...)
+}
+
+// suspend stops the scope: the code is to return, and every further call in it fails at once.
+func (s *Scope) suspend(w Wait) error {
+	e := &SuspendedError{RunID: s.x.id, Waits: []Wait{w}}
+	s.x.mu.Lock()
+	s.x.waits = append(s.x.waits, w)
+	s.x.mu.Unlock()
+	s.stop(e)
+	return e
+}
+
+// stop keeps the scope from going on.
+func (s *Scope) stop(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped == nil {
+		s.stopped = err
+	}
+}
+
+// settle records, along with the next append, that the code has gone on behind the failure that the scope ends with.
+func (s *Scope) settle() {
+	s.mu.Lock()
+	failed := s.failed
+	s.failed = false
+	s.mu.Unlock()
+	if !failed {
+		return
+	}
+	s.x.mu.Lock()
+	defer s.x.mu.Unlock()
+	s.x.handled = append(s.x.handled, journal.Event{Kind: journal.StepHandled, Scope: s.path, Time: Now()})
+}
+
+// branchPath is the scope of the n-th branch of a name.
+func (s *Scope) branchPath(name string, n int) string {
+	if strings.ContainsAny(name, "/#%") {
+		name = url.PathEscape(name)
+	}
+	path := fmt.Sprintf("%s#%d", name, n)
+	if s.path == "" {
+		return path
+	}
+	return s.path + "/" + path
+}
