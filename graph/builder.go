@@ -21,6 +21,8 @@ type nodeCalls[S, U any] struct {
 	call  func(ctx context.Context, s S, items Items, i int, next *Next) (U, error)
 	catch func(ctx context.Context, s S, items Items, i int, err error) (U, error)
 	sub   *Subgraph[S, U]
+	// decodeItems is nil unless the node is fanned out.
+	decodeItems func([]byte) (Items, error)
 }
 
 // New returns an empty graph of the given name over the state S, whose nodes return updates U.
@@ -66,6 +68,7 @@ func Task[S, U, I any](b *Builder[S, U], name string, fn func(context.Context, S
 		call: func(ctx context.Context, s S, items Items, i int, _ *Next) (U, error) {
 			return fn(ctx, s, item[I](items, i))
 		},
+		decodeItems: decodeItems[I],
 	})}
 }
 

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"encoding/json"
 	"slices"
 	"sync"
 )
@@ -35,11 +36,15 @@ func (b *Builder[S, U]) plan(top *topology) Plan[S, U] {
 		Reduce: b.reducer.apply,
 		Clip:   clipper[S](),
 		owner:  b.top, // handles point to the builder's, not to the copy
+
+		DecodeState:  decode[S],
+		DecodeUpdate: decode[U],
 	}
 	for i := range top.nodes {
 		n := &p.Nodes[i]
 		n.NodeConfig = top.nodes[i].config()
 		n.Catch, n.Sub, n.Call = b.calls[i].catch, b.calls[i].sub, b.calls[i].call
+		n.DecodeItems = b.calls[i].decodeItems
 	}
 	for i, r := range top.routers {
 		n := &p.Nodes[r.from]
@@ -52,6 +57,11 @@ func (b *Builder[S, U]) plan(top *topology) Plan[S, U] {
 		}
 	}
 	return p
+}
+
+func decode[T any](data []byte) (v T, err error) {
+	err = json.Unmarshal(data, &v)
+	return v, err
 }
 
 func (n *nodeInfo) config() NodeConfig {

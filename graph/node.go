@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -55,12 +56,26 @@ func (n TaskNode[I]) Each(items []I) Next {
 }
 
 // Items are the items sent to a task node. An executor hands them back to the node that takes them.
-type Items interface{ Len() int }
+type Items interface {
+	Len() int
+	// At returns the i-th item.
+	At(i int) any
+}
 
 // itemsOf keeps the items as the typed slice they are, so that a fan-out boxes one slice and not each item.
 type itemsOf[I any] []I
 
-func (s itemsOf[I]) Len() int { return len(s) }
+func (s itemsOf[I]) Len() int     { return len(s) }
+func (s itemsOf[I]) At(i int) any { return s[i] }
+
+// decodeItems reads items of type I from JSON.
+func decodeItems[I any](data []byte) (Items, error) {
+	var items itemsOf[I]
+	if err := json.Unmarshal(data, &items); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
 
 // item returns the i-th of the items; the handle that made them has seen to their type.
 func item[I any](items Items, i int) I {

@@ -22,6 +22,10 @@ type Plan[S, U any] struct {
 	// that a holder of the copy can append to it without touching what others see. What is behind a pointer, map or
 	// interface, or in an element of a slice, is shared by all copies.
 	Clip func(*S)
+	// DecodeState and DecodeUpdate read what encoding/json has written of a state and an update. Where the types are hidden,
+	// as in a subgraph, nothing else could.
+	DecodeState  func(data []byte) (S, error)
+	DecodeUpdate func(data []byte) (U, error)
 
 	owner *topology
 }
@@ -51,6 +55,8 @@ type PlanNode[S, U any] struct {
 	Catch   func(ctx context.Context, s S, items Items, i int, err error) (U, error)
 	Sub     *Subgraph[S, U]
 	Routers []PlanRouter[S]
+	// DecodeItems reads what encoding/json has written of the items sent to the node; nil for a node that is not fanned out.
+	DecodeItems func(data []byte) (Items, error)
 }
 
 // PlanRouter is a router with the targets it may name.
@@ -79,4 +85,21 @@ func (p *Plan[S, U]) Index(t Target) (int, bool) {
 		return 0, false
 	}
 	return t.ref.index, true
+}
+
+// Target is the reverse of Index, with the items that are sent to a node that is fanned out; a negative index is End.
+func (p *Plan[S, U]) Target(node int, items Items) Target {
+	if node < 0 {
+		return Target{ref: End.r}
+	}
+	return Target{ref: &nodeRef{owner: p.owner, name: p.Nodes[node].Name, index: node}, Items: items}
+}
+
+// NextOf is a Next that names the targets, in this order.
+func NextOf(targets ...Target) Next {
+	var next Next
+	for _, t := range targets {
+		next = next.and(t)
+	}
+	return next
 }

@@ -21,7 +21,7 @@ func Sub[S, U, S2, U2 any](
 	if in != nil {
 		into = func(s S, _ Items, _ int) any { return in(s) }
 	}
-	return Node{addSub(b, nodeInfo{name: name, kind: KindSub}, child, into, out, opts)}
+	return Node{addSub(b, nodeInfo{name: name, kind: KindSub}, child, into, out, opts, nil)}
 }
 
 // SubTask adds a graph that runs once for each item it is sent, like Task, each time on a state of its own. Like Sub, it
@@ -33,13 +33,15 @@ func SubTask[S, U, I, S2, U2 any](
 	if in != nil {
 		into = func(s S, items Items, i int) any { return in(s, item[I](items, i)) }
 	}
-	return TaskNode[I]{r: addSub(b, nodeInfo{name: name, kind: KindSubTask, item: typeName[I]()}, child, into, out, opts)}
+	return TaskNode[I]{r: addSub(b, nodeInfo{name: name, kind: KindSubTask, item: typeName[I]()}, child, into, out, opts,
+		decodeItems[I])}
 }
 
 func addSub[S, U, S2, U2 any](
 	b *Builder[S, U], info nodeInfo, child *Graph[S2, U2], in func(S, Items, int) any, out func(S2) U, opts []Option,
+	items func([]byte) (Items, error),
 ) *nodeRef {
-	var calls nodeCalls[S, U]
+	calls := nodeCalls[S, U]{decodeItems: items}
 	info.sub = &subInfo{}
 	switch {
 	case child == nil:
@@ -82,6 +84,8 @@ func hideTypes[S, U any](g *Graph[S, U]) *Graph[any, any] {
 			g.plan.Clip(&s)
 			*dst = s
 		},
+		DecodeState:  boxed(g.plan.DecodeState),
+		DecodeUpdate: boxed(g.plan.DecodeUpdate),
 	}
 	for i := range g.plan.Nodes {
 		plan.Nodes[i] = hideNodeTypes(&g.plan.Nodes[i])
@@ -90,7 +94,7 @@ func hideTypes[S, U any](g *Graph[S, U]) *Graph[any, any] {
 }
 
 func hideNodeTypes[S, U any](n *PlanNode[S, U]) PlanNode[any, any] {
-	hidden := PlanNode[any, any]{NodeConfig: n.NodeConfig}
+	hidden := PlanNode[any, any]{NodeConfig: n.NodeConfig, DecodeItems: n.DecodeItems}
 	if call := n.Call; call != nil {
 		hidden.Call = func(ctx context.Context, s any, items Items, i int, next *Next) (any, error) {
 			return call(ctx, unbox[S](s), items, i, next)
@@ -115,6 +119,10 @@ func hideNodeTypes[S, U any](n *PlanNode[S, U]) PlanNode[any, any] {
 		})
 	}
 	return hidden
+}
+
+func boxed[T any](decode func([]byte) (T, error)) func([]byte) (any, error) {
+	return func(data []byte) (any, error) { return decode(data) }
 }
 
 // unbox undoes boxing. A nil box is the zero value: an update that was never set, or a value of an interface type.
