@@ -33,6 +33,14 @@ type run struct {
 	stuck *atomic.Int64
 }
 
+// limitTime gives the run the time it may take, from now.
+//
+//go:noinline
+func (r *run) limitTime(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	r.timeout, r.deadline = &RunTimeoutError{After: limit}, time.Now().Add(limit)
+	return context.WithDeadlineCause(ctx, r.deadline, r.timeout)
+}
+
 // over reports whether a context has ended. About its deadline the clock decides: a call that returns at the deadline
 // returns before the context's own timer has run.
 func over(ctx context.Context) bool {

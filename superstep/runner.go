@@ -94,11 +94,14 @@ func (r *Runner[S, U]) Run(ctx context.Context, in S, opts ...RunOption) (*Resul
 	if len(r.cfg.Observers) > 0 {
 		e = newEvents(r.cfg.Observers)
 	}
-	return r.execute(ctx, in, id, e)
+	return r.execute(ctx, &in, id, e)
 }
 
 // runID is the name given to a run, or a random one.
 func runID(opts []RunOption) (string, error) {
+	if len(opts) == 0 {
+		return rand.Text(), nil
+	}
 	o := runOptions{id: rand.Text()}
 	for _, opt := range opts {
 		opt(&o)
@@ -190,44 +193,54 @@ func (r *Runner[S, U]) dismiss() {
 
 // execute runs the graph. A goroutine of its own drives it and calls the nodes; this one waits, so that it can walk away
 // from a node that ignores the end of its context.
-func (r *Runner[S, U]) execute(ctx context.Context, in S, id string, e *events) (*Result[S], error) {
-	t := &trunk[S, U]{done: make(chan error, 1)}
-	x, d := &t.run, &t.driver
-	x.id, x.cfg, x.events, x.stopping, x.stuck = id, &r.cfg, e, &r.stopped, &r.stuck
+func (r *Runner[S, U]) execute(ctx context.Context, in *S, id string, e *events) (*Result[S], error) {
+	t := r.newTrunk(in, id, e)
+	x := &t.run
 	if err := r.admit(ctx, x); err != nil {
-		return &Result[S]{State: in, RunID: x.id}, err
+		return &Result[S]{State: *in, RunID: id}, err
 	}
 	defer r.dismiss()
-	if n := r.cfg.MaxConcurrency; n > 0 {
-		x.slots = make(chan struct{}, n)
-	}
 	if r.cfg.RunTimeout > 0 {
 		var cancel context.CancelFunc
-		x.timeout = &RunTimeoutError{After: r.cfg.RunTimeout}
-		x.deadline = time.Now().Add(r.cfg.RunTimeout)
-		ctx, cancel = context.WithDeadlineCause(ctx, x.deadline, x.timeout)
+		ctx, cancel = x.limitTime(ctx, r.cfg.RunTimeout)
 		defer cancel()
 	}
 	ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
-	x.emit(&task.RunStarted{Graph: r.g.Name(), Fingerprint: r.g.Fingerprint()}, task.Header{})
-	d.place, d.prog = place{run: x, limit: r.prog.limit}, r.prog
-	d.m.init(r.prog.plan, r.prog.shape, in, r.prog.limit)
+	if e != nil {
+		r.reportStart(t)
+	}
 	err := r.await(ctx, t)
-	return d.finish(err)
+	return t.driver.finish(err)
+}
+
+//go:noinline
+func (r *Runner[S, U]) reportStart(t *trunk[S, U]) {
+	t.driver.report(&task.RunStarted{Graph: r.g.Name(), Fingerprint: r.g.Fingerprint()}, 0)
 }
 
 // await drives the run on another goroutine until it ends or that goroutine has to be abandoned.
 func (r *Runner[S, U]) await(ctx context.Context, t *trunk[S, U]) error {
-	go t.work(ctx)
+	go t.start(ctx)
 	select {
 	case err := <-t.done:
 		return err
 	case <-ctx.Done():
-	case <-r.stop: // let the super-step finish, then cancel it
-		grace := time.AfterFunc(r.cfg.Grace, func() { t.run.cancel(t.run.stoppedError()) })
-		defer grace.Stop()
+		return r.awaitEnd(ctx, t)
+	case <-r.stop:
+		return r.awaitStop(ctx, t)
 	}
+}
+
+// awaitStop lets the super-step finish within Grace, then cancels it.
+func (r *Runner[S, U]) awaitStop(ctx context.Context, t *trunk[S, U]) error {
+	grace := time.AfterFunc(r.cfg.Grace, func() { t.run.cancel(t.run.stoppedError()) })
+	defer grace.Stop()
+	return r.awaitEnd(ctx, t)
+}
+
+// awaitEnd waits for a run that has been told to end, or is about to be.
+func (r *Runner[S, U]) awaitEnd(ctx context.Context, t *trunk[S, U]) error {
 	if err, ok := awaitCall(ctx, t.done, &t.strand, r.cfg.Grace); ok {
 		return err
 	}
@@ -245,6 +258,27 @@ type trunk[S, U any] struct {
 	done   chan error
 }
 
+// newTrunk is kept out of its caller, as driver.report is: a goroutine that only waits for its run is to keep a small stack.
+//
+//go:noinline
+func (r *Runner[S, U]) newTrunk(in *S, id string, e *events) *trunk[S, U] {
+	t := &trunk[S, U]{done: make(chan error, 1)}
+	x, d := &t.run, &t.driver
+	x.id, x.cfg, x.events, x.stopping, x.stuck = id, &r.cfg, e, &r.stopped, &r.stuck
+	if n := r.cfg.MaxConcurrency; n > 0 {
+		x.slots = make(chan struct{}, n)
+	}
+	d.place, d.prog = place{run: x, limit: r.prog.limit}, r.prog
+	d.m.state = *in
+	return t
+}
+
+// start is what the goroutine begins with, and small: its stack is moved under it.
+func (t *trunk[S, U]) start(ctx context.Context) {
+	growStack(1)
+	t.work(ctx)
+}
+
 func (t *trunk[S, U]) work(ctx context.Context) {
 	returned := false
 	var err error
@@ -259,7 +293,8 @@ func (t *trunk[S, U]) work(ctx context.Context) {
 		}
 		t.done <- err
 	}()
-	growStack(1)
+	d := &t.driver
+	d.m.init(d.prog.plan, d.prog.shape, d.m.state, d.prog.limit)
 	err = t.driver.drive(ctx, &t.strand)
 	returned = true
 }
@@ -279,7 +314,7 @@ func (d *driver[S, U]) finish(err error) (*Result[S], error) {
 		return res, err
 	}
 	err = x.withPanic(err)
-	x.emit(lastEvent(x, res, err), task.Header{})
+	d.report(lastEvent(x, res, err), 0)
 	x.events.close()
 	if err == nil {
 		if err = x.withPanic(nil); err != nil { // of an observer that was told of the success
