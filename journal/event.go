@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -86,7 +87,7 @@ func (k Kind) status() Status {
 
 // StatusAfter is for stores: what a run is after these events; empty if they do not change it.
 func StatusAfter(events []Event) Status {
-	for i := len(events) - 1; i >= 0; i-- {
+	for i := range slices.Backward(events) {
 		if s := events[i].Kind.status(); s != "" {
 			return s
 		}
@@ -96,7 +97,7 @@ func StatusAfter(events []Event) Status {
 
 // CheckpointIn is for stores: the index of the last checkpoint among events, -1 if there is none.
 func CheckpointIn(events []Event) int {
-	for i := len(events) - 1; i >= 0; i-- {
+	for i := range slices.Backward(events) {
 		if events[i].Kind == Checkpoint {
 			return i
 		}
