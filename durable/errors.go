@@ -149,7 +149,9 @@ type StoreError struct {
 }
 
 // Error names the run and the fault.
-func (e *StoreError) Error() string { return fmt.Sprintf("pawl: run %q could not be recorded: %v", e.RunID, e.Err) }
+func (e *StoreError) Error() string {
+	return fmt.Sprintf("pawl: run %q could not be recorded: %v", e.RunID, e.Err)
+}
 
 // Unwrap returns Err.
 func (e *StoreError) Unwrap() error { return e.Err }

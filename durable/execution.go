@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -74,16 +73,15 @@ type Execution struct {
 	// flushing is held while an append is under way.
 	flushing sync.Mutex
 
-	mu       sync.Mutex
-	lease    journal.Lease
-	head     int64
-	waiting  *batch          // gathers while an append is under way
-	handled  []journal.Event // go along with the next append
-	broken   error           // why nothing more is written
-	waits    []Wait          // what the run is suspended on, so far
-	inbox    []journal.Message
-	taken    map[int64]bool // messages that were consumed
-	children []child
+	mu      sync.Mutex
+	lease   journal.Lease
+	head    int64
+	waiting *batch          // gathers while an append is under way
+	handled []journal.Event // go along with the next append
+	broken  error           // why nothing more is written
+	waits   []Wait          // what the run is suspended on, so far
+	inbox   []journal.Message
+	taken   map[int64]bool // messages that were consumed
 }
 
 // batch is what is written with one append.
@@ -144,7 +142,7 @@ func (x *Execution) acquire(ctx context.Context) (err error) {
 		return err
 	}
 	x.head = x.lease.Head
-	if x.record, err = readRecord(ctx, x.settings.Store, x.id); err != nil {
+	if x.record, err = readRecord(ctx, x.settings.Store, x.id, false); err != nil {
 		return err
 	}
 	x.taken = x.record.taken
@@ -177,7 +175,7 @@ func (x *Execution) create(ctx context.Context, fresh func() (journal.NewRun, er
 
 // ended says how a run has ended that can no longer be taken.
 func (x *Execution) ended(ctx context.Context) error {
-	r, err := readRecord(ctx, x.settings.Store, x.id)
+	r, err := readRecord(ctx, x.settings.Store, x.id, false)
 	if err != nil {
 		return err
 	}
@@ -495,41 +493,21 @@ func (s Settings) Encode(what string, v any) ([]byte, error) {
 	if s.Codec == nil {
 		return data, nil
 	}
-	return journal.SafeEncode(s.Codec, data)
+	return journal.Encode(s.Codec, data)
 }
 
 // Decode is the reverse of Encode; v is a pointer.
 func (s Settings) Decode(payload []byte, v any) error {
 	if s.Codec != nil {
 		var err error
-		if payload, err = journal.SafeDecode(s.Codec, payload); err != nil {
+		if payload, err = journal.Decode(s.Codec, payload); err != nil {
 			return err
 		}
 	}
-	return journal.Unmarshal(payload, v)
+	return journal.Unmarshal("Value", payload, v)
 }
 
 // replayError says that a recorded event could not be read back.
 func (x *Execution) replayError(e journal.Event, err error) error {
 	return &ReplayError{RunID: x.id, Seq: e.Seq, Err: fmt.Errorf("%s: %w", e.Kind, err)}
-}
-
-// Waits are what the run's code has been suspended on so far, and the earliest time among them.
-func (x *Execution) Waits() *SuspendedError {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	e := &SuspendedError{RunID: x.id, Waits: slices.Clone(x.waits)}
-	for _, w := range e.Waits {
-		if !w.Due.IsZero() && (e.Due.IsZero() || w.Due.Before(e.Due)) {
-			e.Due = w.Due
-		}
-	}
-	return e
-}
-
-// Forget lets go of what is recorded of a scope that will not be entered again.
-func (x *Execution) Forget(scope string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.record.scopes, scope)
 }

@@ -106,10 +106,10 @@ func (s Settings) recordError(err error) (journal.Event, FailureMeta) {
 	rec := journal.RecordError(err, journal.ErrorFacts{
 		Class: m.Class, UserCode: m.UserCode, Mark: string(classifier.MarkOf(err)), Status: m.Status,
 	})
-	m.Type = rec.Err().TypePath
+	m.Type = rec.Type
 	payload, perr := s.Encode("error", rec)
 	if perr != nil {
-		payload, perr = s.Encode("error", rec.Bare())
+		payload, perr = s.Encode("error", &journal.ErrorRecord{Type: rec.Type, Text: rec.Text, ErrorFacts: rec.ErrorFacts})
 	}
 	if perr != nil {
 		s.Logger.Warn("pawl: an error could not be recorded whole", "type", m.Type, "error", perr)

@@ -18,6 +18,10 @@ type record struct {
 	// scopes are the events by scope, without those of the run itself.
 	scopes map[string][]journal.Event
 	taken  map[int64]bool // messages that were consumed
+	// checkpoint is the last one; without it all events are here, with it only those behind.
+	checkpoint journal.Event
+	// resting is what the run was suspended on, if nothing has happened since.
+	resting []Wait
 }
 
 // StartMeta is the Meta of a RunStart.
@@ -37,14 +41,38 @@ type consumed struct {
 	Message int64 `json:"message"`
 }
 
-// readRecord reads the start of a run and everything since its last checkpoint.
-func readRecord(ctx context.Context, store journal.Store, id string) (*record, error) {
+// SuspendedMeta is the Meta of a RunSuspended.
+type SuspendedMeta struct {
+	Waits []Wait `json:"waits"`
+}
+
+// progress is the Meta of a Checkpoint, beside what the executor has added to it: what older events would have said.
+type progress struct {
+	Taken  []int64       `json:"taken,omitempty"`
+	Active time.Duration `json:"active_ns,omitempty"`
+}
+
+// readRecord reads the start of a run and everything since its last checkpoint, or, if all is true, everything.
+func readRecord(ctx context.Context, store journal.Store, id string, all bool) (*record, error) {
 	run, err := store.Load(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+	after := int64(0)
+	if run.Checkpoint > 1 && !all {
+		after = run.Checkpoint - 1
+	}
 	var events []journal.Event
-	for e, err := range store.Events(ctx, id, 0) {
+	if after > 0 {
+		for e, err := range store.Events(ctx, id, 0) {
+			if err != nil {
+				return nil, err
+			}
+			events = append(events, e)
+			break
+		}
+	}
+	for e, err := range store.Events(ctx, id, after) {
 		if err != nil {
 			return nil, err
 		}
@@ -64,15 +92,41 @@ func newRecord(run journal.Run, events []journal.Event) (*record, error) {
 	if err := readMeta(r.start, &start); err != nil {
 		return nil, bad(r.start, err)
 	}
+	want := r.start.Seq
 	for i, e := range events {
-		if want := int64(i + 1); e.Seq != want {
+		if i == 1 && e.Kind == journal.Checkpoint {
+			want = e.Seq
+		}
+		if e.Seq != want {
 			return nil, bad(journal.Event{Seq: want}, errGap)
 		}
+		want++
+		r.resting = nil
 		switch e.Kind {
 		case journal.RunStart:
 			continue
-		case journal.RunSuspended, journal.RunRequeued:
+		case journal.RunSuspended:
+			var m SuspendedMeta
+			if err := readMeta(e, &m); err != nil {
+				return nil, bad(e, err)
+			}
+			r.active, r.resting = e.Took, m.Waits
+			continue
+		case journal.RunRequeued:
 			r.active = e.Took
+			continue
+		case journal.Checkpoint:
+			if e.Seq != run.Checkpoint {
+				continue // an older one, and all is read
+			}
+			var p progress
+			if err := readMeta(e, &p); err != nil {
+				return nil, bad(e, err)
+			}
+			r.checkpoint, r.active = e, p.Active
+			for _, m := range p.Taken {
+				r.taken[m] = true
+			}
 			continue
 		case journal.SignalReceived, journal.QuestionAnswered:
 			var c consumed

@@ -17,6 +17,8 @@ type Scope struct {
 	x    *Execution
 	path string
 	body bool // of a workflow, which alone can continue as new
+	// alive says why the code of the scope has no more to say; nil while it has.
+	alive func() error
 
 	mu     sync.Mutex
 	uses   map[string]int  // of each name, so far
@@ -88,11 +90,18 @@ func (x *Execution) Body() *Scope {
 }
 
 // Task is for executors: the scope of one attempt of a task. Each attempt has one of its own and meets what the attempts
-// before it have recorded.
-func (x *Execution) Task(path string) *Scope { return x.scope(path) }
+// before it have recorded. Alive is asked before each durable call, and before it writes: the error says that the attempt has returned or was
+// abandoned. Nil: it never ends.
+func (x *Execution) Task(path string, alive func() error) *Scope {
+	s := x.scope(path)
+	if alive != nil {
+		s.alive = alive
+	}
+	return s
+}
 
 func (x *Execution) scope(path string) *Scope {
-	s := &Scope{x: x, path: path, uses: map[string]int{}, flying: map[string]bool{}}
+	s := &Scope{x: x, path: path, uses: map[string]int{}, flying: map[string]bool{}, alive: func() error { return nil }}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	type key struct {
@@ -174,8 +183,8 @@ func (s *Scope) enter(ctx context.Context, kind callKind, name string) (*call, e
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped != nil {
-		return nil, s.stopped
+	if err := s.ended(); err != nil {
+		return nil, err
 	}
 	if s.flying[name] {
 		return nil, &OverlapError{RunID: s.x.id, Scope: s.path, Name: name}
@@ -195,6 +204,25 @@ func (s *Scope) enter(ctx context.Context, kind callKind, name string) (*call, e
 	s.flying[name] = true
 	s.calls++
 	return c, nil
+}
+
+// ended says why the scope takes no more calls; nil if it does. The caller holds mu.
+func (s *Scope) ended() error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	return s.stopped
+}
+
+// Outcome is for executors: what counts of what the scope's code has returned. Code that a suspension or a fault of its journal has
+// stopped has no say in it.
+func (s *Scope) Outcome(returned error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped != nil {
+		return s.stopped
+	}
+	return returned
 }
 
 // mayBegin says why a call that is not recorded may not begin. The caller holds mu.
@@ -263,9 +291,9 @@ func (c *call) exit() {
 // write records events of the call.
 func (c *call) write(ctx context.Context, events ...journal.Event) error {
 	c.s.mu.Lock()
-	if c.s.stopped != nil {
-		defer c.s.mu.Unlock()
-		return c.s.stopped
+	if err := c.s.ended(); err != nil {
+		c.s.mu.Unlock()
+		return err
 	}
 	overlapped := c.overlapped || c.s.calls > 1
 	c.s.mu.Unlock()

@@ -1,0 +1,128 @@
+package durable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-go/pawl/journal"
+)
+
+// What only an executor asks of an execution.
+
+// Read returns what is recorded of a run, whole, without holding the run. Nothing can be written with it; Close need not be called.
+func Read(ctx context.Context, s Settings, id string) (*Execution, error) {
+	x := &Execution{settings: s.withDefaults(), id: id, begun: time.Now(), unwatch: func() {}, broken: errReadOnly}
+	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	x.cancel(errReadOnly)
+	var err error
+	if x.record, err = readRecord(ctx, x.settings.Store, id, true); err != nil {
+		return nil, storeError(id, err)
+	}
+	x.record.checkpoint = journal.Event{} // all is there
+	x.taken = x.record.taken
+	return x, nil
+}
+
+var errReadOnly = errors.New("pawl: the run was opened for reading")
+
+// Plain undoes the Codec: the JSON in a payload.
+func (x *Execution) Plain(payload []byte) ([]byte, error) {
+	return journal.Decode(x.settings.Codec, payload)
+}
+
+// Waits are what the run's code has been suspended on so far, and the earliest time among them.
+func (x *Execution) Waits() *SuspendedError {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := &SuspendedError{RunID: x.id, Waits: slices.Clone(x.waits)}
+	for _, w := range e.Waits {
+		if !w.Due.IsZero() && (e.Due.IsZero() || w.Due.Before(e.Due)) {
+			e.Due = w.Due
+		}
+	}
+	return e
+}
+
+// Suspension is the event of a run that is suspended, and when it is due.
+func (e *SuspendedError) Suspension() (journal.Event, time.Time) {
+	return journal.Event{Kind: journal.RunSuspended, Meta: meta(SuspendedMeta{Waits: e.Waits})}, e.Due
+}
+
+// Rest returns the suspension of a scope, or of one inside it, in which nothing can have happened since the run was suspended: no answer, no
+// signal has come, and no time. Its code need not run to find that out. Nil if it has to.
+func (x *Execution) Rest(scope string) *SuspendedError {
+	inside := func(w Wait) bool {
+		return w.Scope == scope || strings.HasPrefix(w.Scope, scope+"/")
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var waits []Wait
+	for _, w := range x.record.resting {
+		if !inside(w) {
+			continue
+		}
+		if w.Child != "" || x.arrived(w) || (!w.Due.IsZero() && !time.Now().Before(w.Due)) {
+			return nil
+		}
+		waits = append(waits, w)
+	}
+	if len(waits) == 0 {
+		return nil
+	}
+	x.waits = append(x.waits, waits...)
+	return &SuspendedError{RunID: x.id, Waits: waits}
+}
+
+// arrived reports whether what is waited for is in the inbox. The caller holds mu.
+func (x *Execution) arrived(w Wait) bool {
+	return slices.ContainsFunc(x.inbox, func(m journal.Message) bool {
+		return !x.taken[m.Seq] && (m.Kind == journal.AnswerMessage && m.Name == w.Question && w.Question != "" ||
+			m.Kind == journal.SignalMessage && m.Name == w.Signal && w.Signal != "")
+	})
+}
+
+// Forget lets go of what is recorded of a scope that will not be entered again.
+func (x *Execution) Forget(scope string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.record.scopes, scope)
+}
+
+// Hold keeps events for the next append, of whatever it is, or for Flush.
+func (x *Execution) Hold(events ...journal.Event) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.handled = append(x.handled, events...)
+}
+
+// Flush writes what Hold keeps.
+func (x *Execution) Flush(ctx context.Context) error {
+	x.mu.Lock()
+	held := len(x.handled)
+	x.mu.Unlock()
+	if held == 0 {
+		return nil
+	}
+	return x.Append(ctx)
+}
+
+// Checkpoint returns the event of a checkpoint: the executor's own state as its Meta, an object, and the graph's as its payload.
+func (x *Execution) Checkpoint(own json.RawMessage, state []byte) journal.Event {
+	p := progress{Active: x.Active() + time.Since(x.begun)}
+	x.mu.Lock()
+	for m := range x.taken {
+		p.Taken = append(p.Taken, m)
+	}
+	x.mu.Unlock()
+	slices.Sort(p.Taken)
+	return journal.Event{Kind: journal.Checkpoint, Time: Now(), Meta: withMeta(own, p), Payload: state}
+}
+
+// LastCheckpoint is the checkpoint behind which History begins.
+func (x *Execution) LastCheckpoint() (journal.Event, bool) {
+	return x.record.checkpoint, x.record.checkpoint.Seq > 0
+}
