@@ -1,0 +1,220 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/pawl-go/pawl/journal"
+)
+
+// Create implements journal.Store. A Claim without a TTL is none.
+func (s *Store) Create(ctx context.Context, n journal.NewRun) (journal.Lease, error) {
+	id := n.Run.ID
+	if err := checkID(id); err != nil {
+		return journal.Lease{}, err
+	}
+	if len(n.Events) == 0 || n.Events[0].Kind != journal.RunStart {
+		return journal.Lease{}, fmt.Errorf("pawl: run %s: its first event must be %s", quote(id), journal.RunStart)
+	}
+	if err := checkEnd(id, n.Events); err != nil {
+		return journal.Lease{}, err
+	}
+	if err := s.begin(ctx); err != nil {
+		return journal.Lease{}, err
+	}
+	defer s.end()
+	o := &creation{NewRun: n, row: journal.EncodeRow(id, 1, n.Events)}
+	size := len(o.row)
+	for i := range n.Messages {
+		size += len(n.Messages[i].Payload)
+	}
+	if err := s.do(ctx, o, size); err != nil {
+		return journal.Lease{}, err
+	}
+	return o.given, nil
+}
+
+type creation struct {
+	journal.NewRun
+	row   []byte
+	given journal.Lease
+}
+
+func (*creation) op() string    { return "create" }
+func (o *creation) run() string { return o.Run.ID }
+
+func (o *creation) lost(c *committer, _ error) { c.tx.forget(o.Run.ID, o.given.Token) }
+
+func (o *creation) apply(t *tx) error {
+	o.given = journal.Lease{}
+	now := stamp(time.Now())
+	r := &o.Run
+	st := &runState{id: r.ID, epoch: t.epoch}
+	st.become(journal.StatusAfter(o.Events), now)
+	if i := journal.CheckpointIn(o.Events); i >= 0 {
+		st.checkpoint = int64(i) + 1
+	}
+	t.wrote = true
+	made, err := t.one(t.insertRun, []any{
+		r.ID, string(r.Kind), r.Name, r.Version, r.Fingerprint, r.Thread, string(r.Link.Kind), r.Link.Run, r.Link.SuperStep,
+		micros(now), string(st.status), micros(st.updated), nil, st.checkpoint,
+	}, &st.key, &st.token)
+	if err != nil {
+		return err
+	}
+	if !made {
+		return &journal.ExistsError{Run: r.ID}
+	}
+	t.others[r.ID] = st
+	st.head = int64(len(o.Events))
+	if err := t.exec(t.insertEvents, st.key, 1, len(o.Events), o.row); err != nil {
+		return err
+	}
+	for _, m := range o.Messages {
+		if _, err := t.receive(st, m); err != nil {
+			return err
+		}
+	}
+	if o.Claim.TTL <= 0 || st.status.Terminal() {
+		return nil
+	}
+	o.given, err = t.lease(st, o.Claim, now)
+	return err
+}
+
+// lease gives the run to an owner.
+func (t *tx) lease(st *runState, c journal.Claim, now time.Time) (journal.Lease, error) {
+	t.touch(st)
+	st.become(journal.Running, now)
+	st.token++
+	st.owner, st.holder, st.until, st.given = c.Owner, t.store.owners.name, stamp(now.Add(c.TTL)), true
+	lease := journal.Lease{Run: st.id, Token: st.token, Owner: st.owner, Until: st.until, Head: st.head}
+	return lease, t.save(st)
+}
+
+// Acquire implements journal.Store. A holder whose process has died, or has closed its store, is gone at once.
+func (s *Store) Acquire(ctx context.Context, run string, c journal.Claim) (journal.Lease, error) {
+	if err := checkID(run); err != nil {
+		return journal.Lease{}, err
+	}
+	if err := s.begin(ctx); err != nil {
+		return journal.Lease{}, err
+	}
+	defer s.end()
+	o := &acquisition{id: run, claim: c}
+	if err := s.do(ctx, o, 0); err != nil {
+		return journal.Lease{}, err
+	}
+	return o.given, nil
+}
+
+type acquisition struct {
+	id    string
+	claim journal.Claim
+	given journal.Lease
+}
+
+func (*acquisition) op() string    { return "acquire" }
+func (o *acquisition) run() string { return o.id }
+
+func (o *acquisition) lost(c *committer, _ error) { c.tx.forget(o.id, o.given.Token) }
+
+func (o *acquisition) apply(t *tx) error {
+	o.given = journal.Lease{}
+	st, err := t.run(o.id)
+	if err != nil {
+		return err
+	}
+	now := stamp(time.Now())
+	switch {
+	case st.status.Terminal():
+		return ended(st)
+	case t.held(st, now):
+		return locked(st)
+	}
+	o.given, err = t.lease(st, o.claim, now)
+	return err
+}
+
+// Renew implements journal.Store. With a ttl of 0, the lease is given up for this store even if that cannot be written: it
+// may acquire the run again, while other processes must wait until the lease has run out.
+func (s *Store) Renew(ctx context.Context, l journal.Lease, ttl time.Duration) (journal.Lease, error) {
+	if err := checkID(l.Run); err != nil {
+		return journal.Lease{}, err
+	}
+	o := &renewal{lease: l, ttl: ttl}
+	if err := s.begin(ctx); err != nil {
+		if ctx.Err() != nil && ttl <= 0 {
+			s.abandon(o)
+		}
+		return journal.Lease{}, err
+	}
+	defer s.end()
+	if err := s.do(ctx, o, 0); err != nil {
+		return journal.Lease{}, err
+	}
+	return o.given, nil
+}
+
+type renewal struct {
+	lease journal.Lease
+	ttl   time.Duration
+	given journal.Lease
+}
+
+func (*renewal) op() string    { return "renew" }
+func (o *renewal) run() string { return o.lease.Run }
+
+func (o *renewal) lost(c *committer, _ error) {
+	if o.ttl <= 0 {
+		c.tx.forget(o.lease.Run, o.lease.Token)
+	}
+}
+
+func (o *renewal) apply(t *tx) error {
+	st, err := t.run(o.lease.Run)
+	if err != nil {
+		return err
+	}
+	switch {
+	case st.token != o.lease.Token:
+		return fenced(st, o.lease)
+	case st.status.Terminal():
+		return ended(st)
+	}
+	t.touch(st)
+	now := stamp(time.Now())
+	if o.ttl > 0 {
+		st.until = stamp(now.Add(o.ttl))
+		o.given = o.lease
+		o.given.Until = st.until
+		return t.save(st)
+	}
+	st.token++ // of nobody: what the owner may still try is refused
+	st.free()
+	if st.status == journal.Running {
+		st.become(journal.Pending, now)
+	}
+	return t.save(st)
+}
+
+// runRef is how a run is found once its id has been looked up.
+type runRef struct {
+	id  string
+	key int64
+}
+
+// scanRun reads the columns of runColumns.
+func scanRun(scan func(...any) error) (r journal.Run, key int64, err error) {
+	var created, updated, due, until, head sql.NullInt64
+	err = scan(&key, &r.ID, &r.Kind, &r.Name, &r.Version, &r.Fingerprint, &r.Thread, &r.Link.Kind, &r.Link.Run, &r.Link.SuperStep,
+		&created, &r.Status, &updated, &due, &r.Checkpoint, &r.Owner, &until, &head)
+	r.Created, r.Updated, r.Due, r.Until = fromMicros(created), fromMicros(updated), fromMicros(due), fromMicros(until)
+	r.Head = head.Int64
+	return r, key, err
+}
+
+const runColumns = `key, id, kind, name, version, fingerprint, thread, link_kind, link_run, link_step, created, status, updated, due,
+	checkpoint, owner, until, (SELECT seq + n - 1 FROM events WHERE run = key ORDER BY seq DESC LIMIT 1)`
