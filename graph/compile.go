@@ -34,8 +34,10 @@ func (b *Builder[S, U]) plan(top *topology) Plan[S, U] {
 		Nodes:  make([]PlanNode[S, U], len(top.nodes)),
 		Start:  top.start,
 		Reduce: b.reducer.apply,
-		Clip:   clipper[S](),
-		owner:  b.top, // handles point to the builder's, not to the copy
+
+		SafeReduce: b.reducer.safe,
+		Clip:       clipper[S](),
+		owner:      b.top, // handles point to the builder's, not to the copy
 
 		DecodeState:  decode[S],
 		DecodeUpdate: decode[U],

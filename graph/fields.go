@@ -2,6 +2,7 @@ package graph
 
 import (
 	"reflect"
+	"slices"
 	"unsafe"
 )
 
@@ -24,7 +25,7 @@ import (
 // still holds: slices grow behind what was handed out, maps and what pointers point to are copied.
 func Fields[S, U any]() Reducer[S, U] {
 	p := planFields(reflect.TypeFor[S](), reflect.TypeFor[U]())
-	r := Reducer[S, U]{kind: "fields", problems: p.problems}
+	r := Reducer[S, U]{kind: "fields", problems: p.problems, safe: !p.compares()}
 	if len(p.list) > 0 {
 		return r
 	}
@@ -91,6 +92,11 @@ func (p *fieldPlan) apply(state unsafe.Pointer, u updates) (*column, *clash) {
 		}
 	}
 	return nil, nil
+}
+
+// compares reports whether values are compared that may be of types that cannot be, which panics.
+func (p *fieldPlan) compares() bool {
+	return slices.ContainsFunc(p.columns, func(c *column) bool { return c.merge != nil && c.merge.union != nil })
 }
 
 // applyOne merges a single update, which clashes with none.

@@ -9,6 +9,7 @@ type Reducer[S, U any] struct {
 
 	kind  string // for the fingerprint
 	apply func(dst *S, writes []Write[U]) error
+	safe  bool // apply cannot panic
 }
 
 // Write is the update of one task, as Merge's function sees it.
@@ -63,7 +64,7 @@ func Merge[S, U any](merge func(S, []Write[U]) (S, error)) Reducer[S, U] {
 
 // Replace is for nodes that return the next state whole. Two tasks in one super-step are a *ConflictError.
 func Replace[S any]() Reducer[S, S] {
-	return Reducer[S, S]{kind: "replace", apply: func(dst *S, writes []Write[S]) error {
+	return Reducer[S, S]{kind: "replace", safe: true, apply: func(dst *S, writes []Write[S]) error {
 		if len(writes) > 1 {
 			return &ConflictError{Nodes: [2]string{writes[0].task(), writes[1].task()}}
 		}

@@ -79,6 +79,7 @@ func hideTypes[S, U any](g *Graph[S, U]) *Graph[any, any] {
 			*dst = s
 			return err
 		},
+		SafeReduce: g.plan.SafeReduce,
 		Clip: func(dst *any) {
 			s := unbox[S](*dst)
 			g.plan.Clip(&s)

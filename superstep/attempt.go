@@ -114,7 +114,7 @@ func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
 func (c *call[S, U]) end(a *attempt, err error) error {
 	a.over.Store(true)
 	if c.node.Kind == graph.KindGoto && err == nil {
-		err = c.d.m.allowed(c.node.Name, c.node.Targets, c.next)
+		err = c.d.m.allowed(c.node.Name, c.node.Targets, &c.next)
 	}
 	return err
 }

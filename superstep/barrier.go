@@ -13,7 +13,13 @@ import (
 
 func (m *Machine[S, U]) reduce() error {
 	m.next = m.state
-	if err := m.callReducer(); err != nil {
+	var err error
+	if m.plan.SafeReduce {
+		err = m.plan.Reduce(&m.next, m.writes)
+	} else {
+		err = m.callReducer()
+	}
+	if err != nil {
 		e := &ReduceError{SuperStep: m.step, Err: err}
 		for _, n := range m.ranNodes() {
 			e.Nodes = append(e.Nodes, m.plan.Nodes[n].Name)
@@ -56,44 +62,57 @@ func (m *Machine[S, U]) route() error {
 			m.plain = append(m.plain, to)
 		}
 		for i := range node.Routers {
-			next, err := m.ask(&node.Routers[i])
-			if err != nil {
+			var next graph.Next
+			if err := m.ask(&node.Routers[i], &next); err != nil {
 				return fmt.Errorf("pawl: super-step %d: router of %q: %w", m.step, node.Name, err)
 			}
-			if err := m.allowed(node.Name, node.Routers[i].Targets, next); err != nil {
+			if err := m.follow(node.Name, node.Routers[i].Targets, &next); err != nil {
 				return err
 			}
-			m.follow(next)
 		}
 	}
 	for i := range m.nexts {
-		m.follow(m.nexts[i])
-	}
-	return nil
-}
-
-func (m *Machine[S, U]) ask(r *graph.PlanRouter[S]) (next graph.Next, err error) {
-	defer task.Recover("router", &err)
-	return r.Route(m.nextView), nil
-}
-
-// allowed checks what a router or a Goto named against what it declared.
-func (m *Machine[S, U]) allowed(source string, targets []int, next graph.Next) error {
-	for i := range next.Len() {
-		t := next.At(i)
-		n, ours := m.plan.Index(t)
-		if !ours || !slices.Contains(targets, n) {
-			return &RouteError{SuperStep: m.step, Source: source, Target: t.Name(), Foreign: !ours}
+		node := &m.plan.Nodes[m.tasks[i].Node]
+		if err := m.follow(node.Name, node.Targets, &m.nexts[i]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (m *Machine[S, U]) follow(next graph.Next) {
+func (m *Machine[S, U]) ask(r *graph.PlanRouter[S], next *graph.Next) (err error) {
+	defer task.Recover("router", &err)
+	*next = r.Route(m.nextView)
+	return nil
+}
+
+// allowed checks what a Goto named against what it declared.
+func (m *Machine[S, U]) allowed(source string, targets []int, next *graph.Next) error {
+	for i := range next.Len() {
+		if _, err := m.target(source, targets, next.At(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// target is the node that a router or a Goto named, if it has declared it.
+func (m *Machine[S, U]) target(source string, targets []int, t graph.Target) (int, error) {
+	n, ours := m.plan.Index(t)
+	if !ours || !slices.Contains(targets, n) {
+		return 0, &RouteError{SuperStep: m.step, Source: source, Target: t.Name(), Foreign: !ours}
+	}
+	return n, nil
+}
+
+// follow collects what a router or a Goto named.
+func (m *Machine[S, U]) follow(source string, targets []int, next *graph.Next) error {
 	for i := range next.Len() {
 		t := next.At(i)
-		n, _ := m.plan.Index(t)
+		n, err := m.target(source, targets, t)
 		switch {
+		case err != nil:
+			return err
 		case n < 0: // End
 		case t.Items == nil:
 			m.plain = append(m.plain, n)
@@ -101,6 +120,7 @@ func (m *Machine[S, U]) follow(next graph.Next) {
 			m.fans = append(m.fans, fan{node: n, items: t.Items})
 		}
 	}
+	return nil
 }
 
 // successor is the node that follows node i where only one edge leads away from it, to a node that is not deferred.

@@ -165,7 +165,7 @@ func (m *Machine[S, U]) complete(i int, update *U, next *graph.Next) error {
 			m.step, i, m.plan.Nodes[m.tasks[i].Node].Name)
 	}
 	if next.Len() > 0 {
-		if err := m.named(i, *next); err != nil {
+		if err := m.named(i, next); err != nil {
 			return err
 		}
 	}
@@ -175,12 +175,12 @@ func (m *Machine[S, U]) complete(i int, update *U, next *graph.Next) error {
 }
 
 // named keeps what the i-th task, a Goto, named.
-func (m *Machine[S, U]) named(i int, next graph.Next) error {
+func (m *Machine[S, U]) named(i int, next *graph.Next) error {
 	node := &m.plan.Nodes[m.tasks[i].Node]
 	if err := m.allowed(node.Name, node.Targets, next); err != nil {
 		return err
 	}
-	m.nexts[i] = next
+	m.nexts[i] = *next
 	return nil
 }
 
