@@ -29,7 +29,8 @@ type Func func(err error) Classification
 // Classify calls the function.
 func (f Func) Classify(err error) Classification { return f(err) }
 
-// Chain returns a classifier that asks cs in turn; the first answer other than Unknown wins. A class that is none of this
+// Chain returns a classifier that asks cs in turn; the first answer other than Unknown wins. An error with a RecordedClass
+// has that class, and cs are not asked. A class that is none of this
 // package's counts as Unknown. If a classifier panics, the panic is logged to slog.Default() and Default answers; wrap
 // the classifier with Guard to choose the logger. Nil classifiers are skipped.
 func Chain(cs ...RunErrorClassifier) RunErrorClassifier {
@@ -38,7 +39,8 @@ func Chain(cs ...RunErrorClassifier) RunErrorClassifier {
 
 // Guard returns a classifier that never panics and answers with this package's classes only: a panic of c is logged to
 // log (nil: slog.Default()) and Default answers; another class counts as Unknown; an empty fingerprint is filled in. The
-// log names the panic but never the error. A nil c is Default.
+// log names the panic but never the error. A nil c is Default. An error with a RecordedClass has that class, and c is not
+// asked.
 func Guard(c RunErrorClassifier, log *slog.Logger) RunErrorClassifier {
 	if c == nil {
 		return Default()
@@ -72,6 +74,9 @@ func (g guarded) Classify(err error) Classification {
 
 // classify runs one classifier. It is not ok if the classifier panicked and Default answered in its place.
 func classify(c RunErrorClassifier, log *slog.Logger, err error) (got Classification, ok bool) {
+	if class, is := recordedClass(err); is {
+		return Classification{Class: class}, true
+	}
 	got, panicked := ask(func() Classification { return c.Classify(err) })
 	if panicked != nil {
 		logPanic(c, log, panicked)

@@ -10,6 +10,8 @@ package classifier
 //
 // Vendors sometimes want a 402, 409, 425 or 498 to be retried, and some gateways report an outage as 400: the permanent
 // rule forbids these, on purpose.
+//
+// An error that comes out of a journal has the class it was recorded with: see RecordedClass.
 func Default() RunErrorClassifier { return defaultRules{} }
 
 type defaultRules struct{}
@@ -19,6 +21,9 @@ func (defaultRules) Classify(err error) Classification {
 	nodes := flatten(err, buf[:0])
 	if len(nodes) == 0 {
 		return filled(Classification{Class: Unknown}, err)
+	}
+	if class, is := recordedClass(err); is {
+		return filled(Classification{Class: class}, err)
 	}
 	a := answerOfTree(nodes)
 	if a.weight != explicit && typedStatus(nodes) == 0 {

@@ -133,20 +133,29 @@ func markOfTree(err error) (Mark, string) {
 }
 
 func markOfNode(err error) said {
-	m, is := err.(Marked)
-	if !is {
-		return said{}
-	}
-	s, _ := ask(func() said {
-		mark, code := m.RetryMark()
-		return said{mark: mark, code: code}
-	})
+	s := saidBy(err)
 	if severity(s.mark) == 0 {
 		return said{}
 	}
 	if !validCode(s.code) {
 		s.code = ""
 	}
+	return s
+}
+
+// saidBy asks an error for its mark.
+func saidBy(err error) said {
+	s, _ := ask(func() said {
+		switch m := err.(type) {
+		case Marked:
+			mark, code := m.RetryMark()
+			return said{mark: mark, code: code}
+		case Recorded:
+			mark, code := m.RecordedMark()
+			return said{mark: Mark(mark), code: code}
+		}
+		return said{}
+	})
 	return s
 }
 

@@ -19,8 +19,8 @@ func Message(err error) string {
 	}
 	var buf [8]node
 	for _, n := range flatten(err, buf[:0]) {
-		if e, is := n.err.(*openai.RequestError); is {
-			text = strings.ReplaceAll(text, textOf(e), bodyless(e))
+		if e, is := original(n.err).(*openai.RequestError); is {
+			text = strings.ReplaceAll(text, textOf(n.err), bodyless(e))
 		}
 	}
 	return text

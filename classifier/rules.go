@@ -20,7 +20,7 @@ func ownAnswer(err error) answer {
 	if class := classOf(err); class != "" {
 		return answer{class: class, weight: explicit}
 	}
-	switch e := err.(type) {
+	switch e := original(err).(type) {
 	case *openai.APIError:
 		return answer{class: apiClass(e), weight: weak}
 	case *openai.RequestError:
@@ -44,7 +44,10 @@ func classOf(err error) RunErrorClass {
 			return class
 		}
 	}
-	if _, is := err.(*task.PanicError); is {
+	if class, is := recordedClass(err); is && class != Unknown {
+		return class
+	}
+	if _, is := original(err).(*task.PanicError); is {
 		return Panic
 	}
 	if isA(err, context.Canceled) {
@@ -86,10 +89,10 @@ func statusClass(status int) RunErrorClass {
 
 // plainClass is the class of an error that no API made.
 func plainClass(err error) RunErrorClass {
-	switch err {
-	case gobreaker.ErrOpenState, gobreaker.ErrTooManyRequests: // the latter reads like a 429
+	switch {
+	case isValue(err, gobreaker.ErrOpenState, gobreaker.ErrTooManyRequests): // the latter reads like a 429
 		return ProviderUnavailable
-	case io.EOF, io.ErrUnexpectedEOF, openai.ErrTooManyEmptyStreamMessages:
+	case isValue(err, io.EOF, io.ErrUnexpectedEOF, openai.ErrTooManyEmptyStreamMessages):
 		return ProviderError
 	}
 	switch {
@@ -107,7 +110,7 @@ func isTimeout(err error) bool {
 	if isA(err, context.DeadlineExceeded) || isA(err, os.ErrDeadlineExceeded) {
 		return true
 	}
-	t, has := err.(interface{ Timeout() bool })
+	t, has := timeouterOf(err)
 	if !has {
 		return false
 	}
@@ -117,7 +120,7 @@ func isTimeout(err error) bool {
 
 // isConnection reports whether err is a failure of the way to the provider, or an answer that cannot be read.
 func isConnection(err error) bool {
-	switch e := err.(type) {
+	switch e := original(err).(type) {
 	case *net.OpError, *net.DNSError, *json.SyntaxError, *json.UnmarshalTypeError:
 		return true
 	case syscall.Errno:
@@ -147,11 +150,11 @@ func isTransport(err error) bool {
 
 // isRefusedBySDK reports whether a request was refused before it was sent.
 func isRefusedBySDK(err error) bool {
-	switch err.(type) {
+	switch original(err).(type) {
 	case *json.UnsupportedTypeError, *json.UnsupportedValueError, *json.MarshalerError:
 		return true
 	}
-	for _, refusal := range [...]error{
+	return isValue(err,
 		openai.ErrChatCompletionInvalidModel, openai.ErrChatCompletionStreamNotSupported,
 		openai.ErrContentFieldsMisused, openai.ErrCompletionUnsupportedModel, openai.ErrCompletionStreamNotSupported,
 		openai.ErrCompletionRequestPromptTypeNotSupported, openai.ErrModerationInvalidModel,
@@ -162,12 +165,7 @@ func isRefusedBySDK(err error) bool {
 		openai.ErrO1MaxTokensDeprecated,     //nolint:staticcheck // older releases return it
 		openai.ErrO1BetaLimitationsLogprobs, //nolint:staticcheck // the same
 		openai.ErrO1BetaLimitationsOther, openai.ErrVectorLengthMismatch,
-	} {
-		if err == refusal {
-			return true
-		}
-	}
-	return false
+	)
 }
 
 // limiterClass is the class of the two errors that x/time/rate makes without a type.
@@ -197,7 +195,7 @@ func apiClass(e *openai.APIError) RunErrorClass {
 func requestClass(e *openai.RequestError) RunErrorClass {
 	f := bodyFacts(e.Body)
 	for inner := range Tree(e.Err) {
-		if api, is := inner.(*openai.APIError); is {
+		if api, is := original(inner).(*openai.APIError); is {
 			f = f.plus(factsOf(api))
 			break
 		}

@@ -86,7 +86,14 @@ func statusOf(err error) int {
 		status = e.HTTPStatusCode
 	case HTTPStatusCoder:
 		status, _ = ask(e.HTTPStatusCode)
+	case Recorded:
+		return recordedStatus(e)
 	}
+	return plausible(status)
+}
+
+// plausible returns a status, or 0 if it cannot be one.
+func plausible(status int) int {
 	if status < 100 || status > 999 {
 		return 0
 	}

@@ -35,7 +35,7 @@ func textStatus(nodes []node) int {
 
 // isReceived reports whether the text of err is, or contains, what a server sent.
 func isReceived(err error) bool {
-	switch err.(type) {
+	switch original(err).(type) {
 	case *openai.APIError, *openai.RequestError:
 		return true
 	}

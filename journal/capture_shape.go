@@ -75,7 +75,7 @@ func (w *shapeWriter) jsonValue(dec *json.Decoder) error {
 	if err := w.jsonNext(dec, 0); err != nil {
 		return err
 	}
-	if _, err := dec.Token(); err != io.EOF { //nolint:errorlint // Token does not wrap it
+	if _, err := dec.Token(); err != io.EOF {
 		return fmt.Errorf("more than one value: %w", err)
 	}
 	return nil

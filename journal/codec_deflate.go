@@ -81,10 +81,10 @@ func unpack(packed []byte) ([]byte, error) {
 	var out bytes.Buffer
 	out.Grow(int(min(size, uint64(len(body))*8)))
 	// One byte more shows that there is more than was said.
-	if _, err := io.Copy(&out, io.LimitReader(r, int64(size)+1)); err != nil { //nolint:gosec // size is bounded above
+	if _, err := io.Copy(&out, io.LimitReader(r, int64(size)+1)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPayload, err)
 	}
-	if uint64(out.Len()) != size {
+	if out.Len() != int(size) {
 		return nil, fmt.Errorf("%w: it should have %d bytes", ErrPayload, size)
 	}
 	if payloadChecksum(out.Bytes()) != sum {

@@ -79,7 +79,7 @@ func (r *recorder) special(v reflect.Value) (held any, ok, special bool) {
 		}
 		return raw, true, true
 	case t == reflect.TypeFor[url.Userinfo]():
-		user := addressable(v).Addr().Interface().(*url.Userinfo) //nolint:forcetypeassert,errcheck // its type was asked
+		user := addressable(v).Addr().Interface().(*url.Userinfo) //nolint:forcetypeassert // its type was asked
 		held, ok = r.stringValue(user.String())
 		return held, ok, true
 	}

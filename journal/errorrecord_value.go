@@ -206,8 +206,8 @@ func (r *recorder) structure(v reflect.Value, depth int) (any, bool) {
 		}
 	}
 	if hidden {
-		if _, can := v.Addr().Interface().(encoding.TextUnmarshaler); can {
-			if m, can := v.Addr().Interface().(encoding.TextMarshaler); can {
+		if _, can := reflect.TypeAssert[encoding.TextUnmarshaler](v.Addr()); can {
+			if m, can := reflect.TypeAssert[encoding.TextMarshaler](v.Addr()); can {
 				return r.marshaled(m)
 			}
 		}
@@ -234,7 +234,7 @@ func (r *recorder) marshaled(m encoding.TextMarshaler) (any, bool) {
 
 // dynamic writes what an interface holds.
 func (r *recorder) dynamic(v reflect.Value, depth int) (any, bool) {
-	if err, is := v.Interface().(error); is {
+	if err, is := reflect.TypeAssert[error](v); is {
 		return r.errorValue(err, depth)
 	}
 	path := typePath(v.Type())
@@ -245,10 +245,10 @@ func (r *recorder) dynamic(v reflect.Value, depth int) (any, bool) {
 		}
 		return map[string]any{keyType: path, keyValue: held}, true
 	}
-	if t, is := v.Interface().(reflect.Type); is {
+	if t, is := reflect.TypeAssert[reflect.Type](v); is {
 		return map[string]any{keyType: reflectTypeName, keyString: typePath(t)}, true
 	}
-	if addr, is := v.Interface().(net.Addr); is {
+	if addr, is := reflect.TypeAssert[net.Addr](v); is {
 		text, _ := r.stringValue(ask(addr.String))
 		return map[string]any{keyType: path, keyString: text}, true
 	}

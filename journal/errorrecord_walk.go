@@ -284,7 +284,7 @@ func pointerOf(v any) any {
 
 // unwrap asks an error for what it wraps.
 func unwrap(err error) (inner []error, many bool) {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // one error, and not what it wraps, is asked
 	case interface{ Unwrap() error }:
 		if one := ask(e.Unwrap); one != nil {
 			inner = []error{one}

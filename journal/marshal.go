@@ -100,8 +100,7 @@ func explain(root string, v any, err error) error {
 
 // reasonOf is the reason where no fault was found.
 func reasonOf(err error) string {
-	var p *PanicError
-	if errors.As(err, &p) {
+	if p, is := errors.AsType[*PanicError](err); is {
 		return fmt.Sprintf("%s panicked: %v", p.Whose, p.Value)
 	}
 	return err.Error()

@@ -145,7 +145,7 @@ func (f *faultFinder) mapping(v reflect.Value) *fault {
 
 // key looks at a key that writes itself.
 func (f *faultFinder) key(k reflect.Value) *fault {
-	m, is := k.Interface().(encoding.TextMarshaler)
+	m, is := reflect.TypeAssert[encoding.TextMarshaler](k)
 	if !is || k.Kind() == reflect.String || (k.Kind() == reflect.Pointer && k.IsNil()) {
 		return nil
 	}

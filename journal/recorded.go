@@ -107,7 +107,7 @@ func (e *RecordedError) Is(target error) bool {
 	if i := sentinelIndex(target); i >= 0 && i < e.asked {
 		return slices.Contains(e.Record().Is, sentinels[i].name)
 	}
-	if other, is := target.(*RecordedError); is { //nolint:errorlint // the value itself is meant
+	if other, is := target.(*RecordedError); is {
 		return other != nil && other.TypePath == e.TypePath && other.Message == e.Message
 	}
 	if typePath(reflect.TypeOf(target)) != e.TypePath {
@@ -119,7 +119,7 @@ func (e *RecordedError) Is(target error) bool {
 // equals compares with a value of the recorded type.
 func (e *RecordedError) equals(target error) bool {
 	t := reflect.TypeOf(target)
-	mine, ok := e.rebuild(t).Interface().(error)
+	mine, ok := reflect.TypeAssert[error](e.rebuild(t))
 	if !ok || isNil(mine) != isNil(target) {
 		return false
 	}
@@ -145,8 +145,8 @@ func whole(t reflect.Type) bool {
 	case reflect.Array:
 		return whole(t.Elem())
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if f := t.Field(i); (!f.IsExported() && !f.Anonymous) || !whole(f.Type) {
+		for f := range t.Fields() {
+			if (!f.IsExported() && !f.Anonymous) || !whole(f.Type) {
 				return false
 			}
 		}

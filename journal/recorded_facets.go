@@ -5,12 +5,12 @@ package journal
 type (
 	timeouter   struct{ is bool }
 	temporarier struct{ is bool }
-	statuser    struct{ code int }
+	httpStatus  struct{ code int }
 )
 
-func (t timeouter) Timeout() bool      { return t.is }
-func (t temporarier) Temporary() bool  { return t.is }
-func (s statuser) HTTPStatusCode() int { return s.code }
+func (t timeouter) Timeout() bool        { return t.is }
+func (t temporarier) Temporary() bool    { return t.is }
+func (s httpStatus) HTTPStatusCode() int { return s.code }
 
 type (
 	withTimeout struct { //nolint:errname // a RecordedError with more methods; nobody sees the names
@@ -23,7 +23,7 @@ type (
 	}
 	withStatus struct { //nolint:errname // the same
 		*RecordedError
-		statuser
+		httpStatus
 	}
 	withTimeoutTemporary struct { //nolint:errname // the same
 		*RecordedError
@@ -33,18 +33,18 @@ type (
 	withTimeoutStatus struct { //nolint:errname // the same
 		*RecordedError
 		timeouter
-		statuser
+		httpStatus
 	}
 	withTemporaryStatus struct { //nolint:errname // the same
 		*RecordedError
 		temporarier
-		statuser
+		httpStatus
 	}
 	withAll struct { //nolint:errname // the same
 		*RecordedError
 		timeouter
 		temporarier
-		statuser
+		httpStatus
 	}
 )
 
@@ -52,7 +52,7 @@ type (
 func (e *RecordedError) withFacets() error {
 	rec := e.Record()
 	timeout, temporary := timeouter{isTrue(rec.Timeout)}, temporarier{isTrue(rec.Temporary)}
-	var status statuser
+	var status httpStatus
 	if rec.HTTPStatus != nil {
 		status.code = *rec.HTTPStatus
 	}

@@ -200,7 +200,7 @@ func (e *RecordedError) setStruct(held any, dst reflect.Value) {
 		return
 	}
 	text, ok := stringOf(held)
-	m, can := dst.Addr().Interface().(encoding.TextUnmarshaler)
+	m, can := reflect.TypeAssert[encoding.TextUnmarshaler](dst.Addr())
 	if !ok || !can {
 		return
 	}
@@ -244,15 +244,11 @@ func (e *RecordedError) setDynamic(held any, dst reflect.Value) {
 
 // errorOf makes an error of a record inside a value.
 func (e *RecordedError) errorOf(held any) error {
-	raw, err := json.Marshal(held)
-	if err != nil {
-		return nil
-	}
 	var rec ErrorRecord
-	if json.Unmarshal(raw, &rec) != nil {
-		return nil
+	if raw, err := json.Marshal(held); err == nil && json.Unmarshal(raw, &rec) == nil {
+		return rec.asCause(e.asked)
 	}
-	return rec.asCause(e.asked)
+	return nil
 }
 
 // setError sets a field of an interface type to an error.
