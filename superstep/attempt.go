@@ -10,8 +10,7 @@ import (
 	"github.com/pawl-go/pawl/task"
 )
 
-// attempt is the context of one attempt, and what package task reads from it. It is one allocation, and the only one
-// that running a node costs.
+// attempt is the context of one attempt, and what package task reads from it.
 type attempt struct {
 	context.Context //nolint:containedctx // it is one
 
@@ -33,7 +32,7 @@ func (a *attempt) Value(key any) any {
 // Task implements task.Runtime.
 func (a *attempt) Task() task.Task {
 	return task.Task{
-		RunID: a.run.id, Scope: a.scope, Node: a.at.node, SuperStep: a.at.step,
+		RunID: a.run.id, Scope: a.scope, Node: a.pathOf(a.at.node.Name), SuperStep: a.at.step,
 		Index: a.at.index, Attempt: a.at.attempt, SuperStepsLeft: a.limit - a.at.step,
 	}
 }
@@ -99,10 +98,26 @@ func (c *call[S, U]) attempt(ctx context.Context) error {
 // errLost stands in for the outcome of an abandoned call. Nobody sees it.
 var errLost = errors.New("pawl: abandoned")
 
+// fresh returns a new attempt. They are made a few at a time, the more the longer the run: one that user code still holds
+// keeps its neighbours, which is no matter if they are few.
+func (c *call[S, U]) fresh() *attempt {
+	if len(c.made) == 0 {
+		c.made = make([]attempt, min(1+c.used/4, maxMade))
+	}
+	a := &c.made[0]
+	c.made = c.made[1:]
+	c.used++
+	return a
+}
+
+// maxMade is how many attempts fill a size class of the allocator.
+const maxMade = 11
+
 // begin starts an attempt.
 func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
 	at := c.s.at()
-	a := &attempt{Context: ctx, place: &c.d.place, at: at.spot, strand: c.s}
+	a := c.fresh()
+	a.Context, a.place, a.at, a.strand = ctx, &c.d.place, at.spot, c.s
 	if c.d.run.events != nil {
 		at.running = a
 		c.d.run.report(&task.AttemptStarted{Handler: handler}, at)

@@ -21,6 +21,14 @@ type place struct {
 	limit       int // on super-steps
 }
 
+// pathOf is the path of a node of this graph.
+func (p *place) pathOf(name string) string {
+	if p.path == "" {
+		return name
+	}
+	return p.path + "/" + name
+}
+
 // drive runs super-steps until nothing is active. It makes its calls on the calling goroutine where a super-step has one
 // task, and returns early, with an error that nobody reads, if s is lost.
 func (d *driver[S, U]) drive(ctx context.Context, s *strand) error {

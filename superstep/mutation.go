@@ -27,7 +27,7 @@ func takePicture(s any) picture {
 // check sets *err if the state that was pictured has changed since.
 func (p picture) check(a *attempt, s any, err *error) {
 	if path := p.difference(takePicture(s)); path != "" {
-		*err = &MutationError{Node: a.at.node, Path: path}
+		*err = &MutationError{Node: a.pathOf(a.at.node.Name), Path: path}
 	}
 }
 

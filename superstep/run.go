@@ -193,8 +193,8 @@ func (r *run) closeTasks(s *strand, err error) {
 // nodeError says that a task has failed for good.
 func nodeError(at *openTask, class classifier.RunErrorClass, err error) *NodeError {
 	return &NodeError{
-		Node: at.node, SuperStep: at.step, Task: at.index, Attempts: at.attempt, Class: class, Err: err,
-		fannedOut: at.fannedOut,
+		Node: at.place.pathOf(at.node.Name), SuperStep: at.step, Task: at.index, Attempts: at.attempt, Class: class, Err: err,
+		fannedOut: at.node.Kind.FannedOut(),
 	}
 }
 

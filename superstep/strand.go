@@ -3,6 +3,7 @@ package superstep
 import (
 	"sync/atomic"
 
+	"github.com/pawl-go/pawl/graph"
 	"github.com/pawl-go/pawl/task"
 )
 
@@ -35,16 +36,16 @@ type openTask struct {
 
 func (o *openTask) header() task.Header { return o.spot.header(o.place) }
 
-// spot says which task, and which attempt of it, as events do.
+// spot says which task, and which attempt of it. Each attempt has a copy, so it is small.
 type spot struct {
-	node                 string
+	node                 *graph.NodeConfig
 	step, index, attempt int
-	fannedOut            bool
 }
 
 func (s *spot) header(in *place) task.Header {
 	return task.Header{
-		Scope: in.scope, Node: s.node, SuperStep: s.step, Index: s.index, FannedOut: s.fannedOut, Attempt: s.attempt,
+		Scope: in.scope, Node: in.pathOf(s.node.Name), SuperStep: s.step,
+		Index: s.index, FannedOut: s.node.Kind.FannedOut(), Attempt: s.attempt,
 	}
 }
 

@@ -14,7 +14,7 @@ func (c *call[S, U]) subgraph(ctx context.Context) error {
 	if err != nil {
 		return c.failed(err)
 	}
-	path := c.s.at().node
+	path := c.d.pathOf(c.node.Name)
 	if c.node.Kind.FannedOut() {
 		path = fmt.Sprintf("%s[%d]", path, c.t.Index)
 	}

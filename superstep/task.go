@@ -18,6 +18,8 @@ type call[S, U any] struct {
 	u    U                // what the last attempt returned
 	next graph.Next       // what it named, if the node is a Goto
 	held [2]chan struct{} // slots to give back
+	made []attempt        // to be used
+	used int              // attempts used so far
 }
 
 // runTask runs the i-th task, whatever attempts that takes, and completes it in the machine. The error is a failure for
@@ -26,7 +28,7 @@ type call[S, U any] struct {
 func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i int) error {
 	c.d, c.s, c.t = d, s, &d.m.Tasks()[i]
 	c.node, c.prog = &d.prog.plan.Nodes[c.t.Node], &d.prog.nodes[c.t.Node]
-	s.push(&d.place, spot{node: d.pathOf(c.node.Name), step: d.m.SuperStep(), index: c.t.Index, fannedOut: c.t.Items != nil})
+	s.push(&d.place, spot{node: &c.node.NodeConfig, step: d.m.SuperStep(), index: c.t.Index})
 	if d.run.events != nil {
 		d.run.report(&task.TaskStarted{}, s.at())
 	}
@@ -68,14 +70,6 @@ func (c *call[S, U]) close(err error) {
 	if c.held != [2]chan struct{}{} {
 		c.release()
 	}
-}
-
-// pathOf is the path of a node of this graph.
-func (d *driver[S, U]) pathOf(name string) string {
-	if d.path == "" {
-		return name
-	}
-	return d.path + "/" + name
 }
 
 // failed says that the task has failed for good.
