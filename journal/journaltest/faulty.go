@@ -39,6 +39,7 @@ type When string
 // The moments of a write.
 const (
 	Before When = "before" // nothing is written yet
+	Inside When = "inside" // some of it is written, but not so that it counts; a Faulty has no such moment
 	After  When = "after"  // it is written, or refused, and the caller does not know yet
 )
 
@@ -110,8 +111,8 @@ func (f *Faulty) Freeze() {
 }
 
 // FailWrite makes the n-th write from now fail, with an *journal.UnavailableError; 1 is the next one. Before: it is not done.
-// After: it is done but nobody is told, and the error's Unknown is true. With ops only writes of these kinds count. Writes
-// of all plans are counted independently. Writes during an outage count.
+// After: it is done but nobody is told, and the error's Unknown is true. With ops only writes of these kinds count. Each
+// call of FailWrite counts for itself. Writes during an outage count.
 func (f *Faulty) FailWrite(n int, when When, ops ...Op) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -21,7 +21,7 @@ func (s *Store) Append(ctx context.Context, l journal.Lease, a journal.Append) e
 		return err
 	}
 	switch {
-	case e.token != l.Token:
+	case !e.valid(l):
 		return fenced(e, l)
 	case e.has(a):
 		return nil

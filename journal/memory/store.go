@@ -41,10 +41,13 @@ func New() *Store {
 type entry struct {
 	run    journal.Run
 	serial int64
-	token  int64 // the latest lease's; given up, it is no lease's
+	token  int64 // the latest lease's; 0 before the first and once it was given up
 	events []journal.Event
 	inbox  []journal.Message
 }
+
+// valid reports whether a lease is the run's latest, and was not given up.
+func (e *entry) valid(l journal.Lease) bool { return l.Token > 0 && l.Token == e.token }
 
 // held reports whether the run's lease is still running.
 func (e *entry) held(now time.Time) bool { return now.Before(e.run.Until) }
@@ -107,7 +110,7 @@ func (s *Store) Create(ctx context.Context, n journal.NewRun) (journal.Lease, er
 	if len(e.inbox) > 0 {
 		s.notify(n.Run.ID)
 	}
-	if n.Claim == (journal.Claim{}) || e.run.Status.Terminal() {
+	if n.Claim.TTL <= 0 || e.run.Status.Terminal() {
 		return journal.Lease{}, nil
 	}
 	e.become(journal.Running, now)
@@ -162,7 +165,7 @@ func (s *Store) Renew(ctx context.Context, l journal.Lease, ttl time.Duration) (
 		return journal.Lease{}, err
 	}
 	switch {
-	case e.token != l.Token:
+	case !e.valid(l):
 		return journal.Lease{}, fenced(e, l)
 	case e.run.Status.Terminal():
 		return journal.Lease{}, ended(e)
