@@ -126,8 +126,8 @@ func (e *RecordedError) equals(target error) bool {
 	if t.Comparable() && ask(func() bool { return mine == target }) { //nolint:errorlint // as errors.Is does
 		return true
 	}
-	if is, asks := mine.(interface{ Is(target error) bool }); asks {
-		return ask(func() bool { return is.Is(target) })
+	if is, asks := mine.(interface{ Is(target error) bool }); asks && ask(func() bool { return is.Is(target) }) {
+		return true
 	}
 	if !t.Comparable() || whole(t) {
 		return false
