@@ -66,12 +66,14 @@ func (r *recorder) again(old *ErrorRecord, depth int) *ErrorRecord {
 		rec.cut("fields: too many")
 	}
 	rec.Causes = nil
-	for _, cause := range old.Causes {
+	for i, cause := range old.Causes {
 		if cause == nil {
 			continue
 		}
 		if r.errors--; r.errors < 0 || depth >= maxDepth {
 			rec.cut("causes: too many")
+			rec.Is = slices.Clone(old.Is)
+			r.lookBehindRecords(&rec, old.Causes[i:])
 			break
 		}
 		rec.Causes = append(rec.Causes, r.again(cause, depth+1))
@@ -235,6 +237,24 @@ func (r *recorder) lookBehind(rec *ErrorRecord, todo []error) {
 		}
 		inner, _ := unwrap(err)
 		todo = append(todo, inner...)
+	}
+}
+
+// lookBehindRecords is lookBehind for what was recorded before.
+func (r *recorder) lookBehindRecords(rec *ErrorRecord, todo []*ErrorRecord) {
+	todo = slices.Clone(todo)
+	for ; len(todo) > 0 && r.lookedAt > 0; r.lookedAt-- {
+		old := todo[0]
+		todo = todo[1:]
+		if old == nil {
+			continue
+		}
+		for _, name := range old.Is {
+			if !slices.Contains(rec.Is, name) && len(rec.Is) < len(sentinels) {
+				rec.Is = append(rec.Is, name)
+			}
+		}
+		todo = append(todo, old.Causes...)
 	}
 }
 
