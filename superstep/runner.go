@@ -94,7 +94,7 @@ func (r *Runner[S, U]) Run(ctx context.Context, in S, opts ...RunOption) (*Resul
 	if len(r.cfg.Observers) > 0 {
 		e = newEvents(r.cfg.Observers)
 	}
-	return r.execute(ctx, &in, id, e)
+	return r.execute(ctx, r.newTrunk(&in, id, e))
 }
 
 // runID is the name given to a run, or a random one.
@@ -193,11 +193,10 @@ func (r *Runner[S, U]) dismiss() {
 
 // execute runs the graph. A goroutine of its own drives it and calls the nodes; this one waits, so that it can walk away
 // from a node that ignores the end of its context.
-func (r *Runner[S, U]) execute(ctx context.Context, in *S, id string, e *events) (*Result[S], error) {
-	t := r.newTrunk(in, id, e)
+func (r *Runner[S, U]) execute(ctx context.Context, t *trunk[S, U]) (*Result[S], error) {
 	x := &t.run
 	if err := r.admit(ctx, x); err != nil {
-		return &Result[S]{State: *in, RunID: id}, err
+		return &Result[S]{State: t.driver.m.state, RunID: x.id}, err
 	}
 	defer r.dismiss()
 	if r.cfg.RunTimeout > 0 {
@@ -207,7 +206,7 @@ func (r *Runner[S, U]) execute(ctx context.Context, in *S, id string, e *events)
 	}
 	ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
-	if e != nil {
+	if x.events != nil {
 		r.reportStart(t)
 	}
 	err := r.await(ctx, t)

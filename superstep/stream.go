@@ -31,7 +31,7 @@ func (r *Runner[S, U]) Stream(ctx context.Context, in S, opts ...RunOption) iter
 			defer func() { done <- err }()
 			e := newEvents(r.cfg.Observers)
 			e.stream, e.left = stream, left
-			_, err = r.execute(ctx, &in, id, e)
+			_, err = r.execute(ctx, r.newTrunk(&in, id, e))
 		}()
 		defer func() { // also if the loop's body panics
 			close(left)

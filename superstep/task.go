@@ -106,13 +106,19 @@ func (c *call[S, U]) release() {
 	}
 }
 
-// function calls a function node under its retry policy, then its Catch handler if it failed for good.
+// function calls a function node under its retry policy, then its Catch handler if it failed for good. A first attempt
+// without a time limit is made here, since the loop has nothing to add to one that succeeds.
 func (c *call[S, U]) function(ctx context.Context) error {
-	loop := &c.prog.loop
-	if c.d.run.events != nil {
-		loop = c.observed(loop)
+	var err error
+	if c.prog.loop.Timeout > 0 || ctx.Err() != nil {
+		_, err = retrypolicy.Do(ctx, c.loop(), c.again)
+	} else {
+		c.s.at().attempt = 1
+		if err = c.attempt(ctx); err == nil {
+			return nil
+		}
+		_, err = retrypolicy.After(ctx, c.loop(), err, c.again)
 	}
-	err := c.attempts(ctx, loop)
 	if err == nil || over(ctx) || c.s.lost() {
 		return err
 	}
@@ -123,24 +129,10 @@ func (c *call[S, U]) function(ctx context.Context) error {
 	return c.handle(ctx, failed)
 }
 
-// attempts makes the attempts that the loop allows. A first one without a time limit is made here, since the loop has
-// nothing to add to one that succeeds.
-func (c *call[S, U]) attempts(ctx context.Context, loop *retrypolicy.Loop) error {
-	again := func(ctx context.Context, number int) (struct{}, error) {
-		c.s.at().attempt = number
-		return struct{}{}, c.attempt(ctx)
-	}
-	if loop.Timeout > 0 || ctx.Err() != nil {
-		_, err := retrypolicy.Do(ctx, loop, again)
-		return err
-	}
-	c.s.at().attempt = 1
-	err := c.attempt(ctx)
-	if err == nil {
-		return nil
-	}
-	_, err = retrypolicy.After(ctx, loop, err, again)
-	return err
+// again makes one of the loop's attempts.
+func (c *call[S, U]) again(ctx context.Context, number int) (struct{}, error) {
+	c.s.at().attempt = number
+	return struct{}{}, c.attempt(ctx)
 }
 
 // catchable reports whether a Catch handler may be asked. It may not if the call has ended its goroutine: where that was
@@ -196,9 +188,12 @@ func (c *call[S, U]) invokeHandler(a *attempt, failed *NodeError) (err error) {
 	return err
 }
 
-// observed returns a copy of the loop that reports failed attempts as events.
-func (c *call[S, U]) observed(loop *retrypolicy.Loop) *retrypolicy.Loop {
-	l := *loop
+// loop is the node's. Where somebody listens it is a copy that reports failed attempts as events.
+func (c *call[S, U]) loop() *retrypolicy.Loop {
+	if c.d.run.events == nil {
+		return &c.prog.loop
+	}
+	l := c.prog.loop
 	l.Observe = func(_ context.Context, at retrypolicy.Attempt) {
 		if !c.s.lost() {
 			c.discard(&task.AttemptFailed{
