@@ -193,9 +193,9 @@ func replayed2(t *testing.T, err error) error {
 // Recording what was recorded, and wrapped, again and again must not end in a record that cannot be read.
 func TestRecordsOfRecordsStayBounded(t *testing.T) {
 	err := error(io.EOF)
-	for i := range 1200 {
+	for i := range 400 {
 		err = replayed2(t, &loop{Next: err, Any: err})
-		if i%500 == 0 {
+		if i%200 == 0 {
 			askEverything(err)
 		}
 	}
