@@ -187,7 +187,7 @@ func staleOwner(s *subject) {
 
 // writeUntilRefused appends until the lease is lost, and returns the number of the last event that was acknowledged.
 func writeUntilRefused(s *subject, l journal.Lease) int64 {
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience())
 	defer cancel()
 	for after := l.Head; ; after++ {
 		err := s.store.Append(ctx, l, journal.Append{After: after, Events: []journal.Event{step(int(after))}})
@@ -255,7 +255,7 @@ func manySenders(s *subject) {
 func manyReaders(s *subject) {
 	both := s.handles()
 	lease := s.hold("r")
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience())
 	defer cancel()
 	var all sync.WaitGroup
 	for n := range 4 {

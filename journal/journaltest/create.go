@@ -51,7 +51,7 @@ func createRecord(s *subject) {
 	require.NoError(s.t, err)
 
 	got := s.load("r")
-	assert.WithinDuration(s.t, before, got.Created, patience)
+	assert.WithinDuration(s.t, before, got.Created, near)
 	assert.Equal(s.t, kept(got.Created), got.Created, "to the microsecond, in UTC")
 	want := journal.Run{
 		ID: "r", Kind: given.Kind, Name: given.Name, Version: given.Version, Fingerprint: given.Fingerprint, Thread: given.Thread,
@@ -74,7 +74,7 @@ func createClaimed(s *subject) {
 	assert.Equal(s.t, "first", lease.Owner)
 	assert.Positive(s.t, lease.Token)
 	assert.EqualValues(s.t, 2, lease.Head)
-	assert.WithinDuration(s.t, time.Now().Add(long), lease.Until, patience)
+	assert.WithinDuration(s.t, time.Now().Add(long), lease.Until, near)
 
 	r := s.load("r")
 	assert.Equal(s.t, journal.Running, r.Status)

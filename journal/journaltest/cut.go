@@ -194,7 +194,7 @@ func cutMany(s *subject, cut Cut) {
 			}
 		})
 	}
-	for deadline := time.Now().Add(patience); total.Load() < writers && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(s.patience()); total.Load() < writers && time.Now().Before(deadline); {
 		wait(s.t.Context(), short)
 	}
 	cut.Arm(s.t, s.store)

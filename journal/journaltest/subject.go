@@ -17,8 +17,8 @@ const (
 	// long is a lease that does not lapse in a test, short one that does at once.
 	long  = time.Minute
 	short = time.Millisecond
-	// patience is how long the suite waits for what has to come.
-	patience = 20 * time.Second
+	// near is how far the store's clock may be from ours.
+	near = 20 * time.Second
 )
 
 // subject is the store under test. Its methods are the calls of a store that must succeed.
@@ -26,6 +26,14 @@ type subject struct {
 	t     *testing.T
 	h     Harness
 	store journal.Store
+}
+
+// patience is how long to wait for what has to come.
+func (s *subject) patience() time.Duration {
+	if s.h.Patience > 0 {
+		return s.h.Patience
+	}
+	return 20 * time.Second
 }
 
 // with is the same test on another handle.
@@ -91,7 +99,7 @@ func (s *subject) acquire(run, owner string) journal.Lease {
 // takeOver acquires a run as soon as its lease has lapsed.
 func (s *subject) takeOver(run, owner string) journal.Lease {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience())
 	defer cancel()
 	for {
 		lease, err := s.store.Acquire(ctx, run, claim(owner))

@@ -2,6 +2,7 @@ package journaltest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/pawl-go/pawl/journal"
 )
@@ -20,6 +21,8 @@ type Harness struct {
 	Cuts []Cut
 	// Fixtures are stores that earlier versions have written with WriteFixture.
 	Fixtures []Fixture
+	// Patience is how long the suite waits for what has to come, as the end of a lease or a watcher's word; 0 is 20 s.
+	Patience time.Duration
 	// Corrupt damages what the store has kept of an event.
 	Corrupt func(t *testing.T, s journal.Store, run string, seq int64)
 }

@@ -1,6 +1,7 @@
 package journaltest
 
 import (
+	"sync"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -32,7 +33,7 @@ func (s *subject) told(changed <-chan struct{}) {
 	s.t.Helper()
 	select {
 	case <-changed:
-	case <-time.After(patience):
+	case <-time.After(s.patience()):
 		require.FailNow(s.t, "nobody was told")
 	}
 }
@@ -57,12 +58,14 @@ func watchMany(s *subject) {
 	const messages = 50
 	s.create("r")
 	changed := s.watch()
-	go func() {
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() {
 		for range messages {
 			_, err := s.store.Send(s.t.Context(), "r", signal("a", "", "1"))
 			assert.NoError(s.t, err)
 		}
-	}()
+	})
 	for seen := 0; seen < messages; {
 		s.told(changed)
 		seen += len(s.inbox("r", int64(seen)))
