@@ -27,6 +27,10 @@ type Settings struct {
 	Classifier classifier.RunErrorClassifier
 	// Logger takes warnings; nil is slog.Default().
 	Logger *slog.Logger
+	// Rename is asked for the present path of each scope that is read, where a graph's nodes have new names; nil: none has.
+	Rename func(scope string) string
+
+	anyVersion bool // of a workflow's code will do
 }
 
 const (
@@ -82,6 +86,8 @@ type Execution struct {
 	waits   []Wait          // what the run is suspended on, so far
 	inbox   []journal.Message
 	taken   map[int64]bool // messages that were consumed
+	// failures says which calls the errors come from that were returned.
+	failures map[*journal.RecordedError]FailedCall
 }
 
 // batch is what is written with one append.
@@ -129,6 +135,9 @@ func (x *Execution) opened(ctx context.Context, err error) (*Execution, error) {
 		return x, nil
 	}
 	x.unwatch()
+	if x.lease.Token != 0 && brokenReplay(err) {
+		err = x.brokenOpen(ctx, err)
+	}
 	x.Close(ctx)
 	if errors.Is(err, journal.ErrEnded) {
 		err = x.ended(ctx)
@@ -142,7 +151,7 @@ func (x *Execution) acquire(ctx context.Context) (err error) {
 		return err
 	}
 	x.head = x.lease.Head
-	if x.record, err = readRecord(ctx, x.settings.Store, x.id, false); err != nil {
+	if x.record, err = readRecord(ctx, x.settings, x.id, false); err != nil {
 		return err
 	}
 	x.taken = x.record.taken
@@ -163,7 +172,7 @@ func (x *Execution) create(ctx context.Context, fresh func() (journal.NewRun, er
 	for i := range n.Events {
 		n.Events[i].Seq = int64(i + 1)
 	}
-	if x.record, err = newRecord(n.Run, n.Events); err != nil {
+	if x.record, err = newRecord(n.Run, n.Events, nil); err != nil {
 		return err
 	}
 	for i := range n.Messages {
@@ -175,7 +184,7 @@ func (x *Execution) create(ctx context.Context, fresh func() (journal.NewRun, er
 
 // ended says how a run has ended that can no longer be taken.
 func (x *Execution) ended(ctx context.Context) error {
-	r, err := readRecord(ctx, x.settings.Store, x.id, false)
+	r, err := readRecord(ctx, x.settings, x.id, false)
 	if err != nil {
 		return err
 	}
@@ -330,7 +339,7 @@ func (x *Execution) salvage(ctx context.Context, broken error) {
 	)
 	switch {
 	case errors.As(broken, &outage):
-		last.Meta = meta(map[string]string{"reason": "store_unavailable"})
+		last.Meta = meta(requeuedMeta{Reason: requeuedStore})
 	case errors.As(broken, &refused):
 		last = x.settings.failure(refused, refused.code())
 	default:
@@ -452,17 +461,45 @@ func (x *Execution) refreshInbox(ctx context.Context) error {
 	return nil
 }
 
-// take consumes the first message of a kind and name that accept takes. The caller records that, or gives it back.
+// unread ends the execution because of a read that has failed, unless it was ctx that has ended.
+func (x *Execution) unread(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.breakOff(err)
+	return x.broken
+}
+
+// take consumes the first message of a kind and name that accept takes; nil takes any. One that it does not take is not
+// looked at again by this execution. The caller records what it has taken, or gives it back.
 func (x *Execution) take(kind journal.MessageKind, name string, accept func(journal.Message) bool) (journal.Message, bool) {
+	for {
+		m, ok := x.takeNext(kind, name)
+		if !ok || accept == nil || accept(m) {
+			return m, ok
+		}
+	}
+}
+
+func (x *Execution) takeNext(kind journal.MessageKind, name string) (journal.Message, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, m := range x.inbox {
-		if m.Kind == kind && m.Name == name && !x.taken[m.Seq] && accept(m) {
+		if m.Kind == kind && m.Name == name && !x.taken[m.Seq] {
 			x.taken[m.Seq] = true
 			return m, true
 		}
 	}
 	return journal.Message{}, false
+}
+
+// giveBack makes a message that was taken as if it had not been.
+func (x *Execution) giveBack(m journal.Message) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.taken, m.Seq)
 }
 
 // Now is the time as events have it.
@@ -483,6 +520,11 @@ func (s Settings) Encode(what string, v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.seal(what, data)
+}
+
+// seal turns JSON into a payload.
+func (s Settings) seal(what string, data []byte) ([]byte, error) {
 	limit := s.PayloadLimit
 	if limit == 0 {
 		limit = journal.DefaultPayloadLimit

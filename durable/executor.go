@@ -19,7 +19,7 @@ func Read(ctx context.Context, s Settings, id string) (*Execution, error) {
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	x.cancel(errReadOnly)
 	var err error
-	if x.record, err = readRecord(ctx, x.settings.Store, id, true); err != nil {
+	if x.record, err = readRecord(ctx, x.settings, id, true); err != nil {
 		return nil, storeError(id, err)
 	}
 	x.record.checkpoint = journal.Event{} // all is there
@@ -125,4 +125,22 @@ func (x *Execution) Checkpoint(own json.RawMessage, state []byte) journal.Event 
 // LastCheckpoint is the checkpoint behind which History begins.
 func (x *Execution) LastCheckpoint() (journal.Event, bool) {
 	return x.record.checkpoint, x.record.checkpoint.Seq > 0
+}
+
+// Copy returns the events of a run behind its start, up to the one numbered last (0: all), as a new run can take them
+// over: without its end, and without its stops on the way.
+func Copy(ctx context.Context, store journal.Store, id string, last int64) ([]journal.Event, error) {
+	var out []journal.Event
+	for e, err := range store.Events(ctx, id, 1) {
+		switch {
+		case err != nil:
+			return nil, storeError(id, err)
+		case last > 0 && e.Seq > last:
+			return out, nil
+		case e.Kind.Terminal(), e.Kind == journal.RunSuspended, e.Kind == journal.RunRequeued:
+		default:
+			out = append(out, e)
+		}
+	}
+	return out, nil
 }

@@ -38,6 +38,15 @@ type FailureMeta struct {
 	Status      int    `json:"status,omitempty"` // of HTTP
 	// Detail says more about some codes, by name.
 	Detail map[string]string `json:"detail,omitempty"`
+	// Failed are the calls whose failures a RunError consists of: nobody has handled these, whatever stands behind them.
+	Failed []FailedCall `json:"failed,omitempty"`
+}
+
+// FailedCall says which durable call has failed.
+type FailedCall struct {
+	Scope string `json:"scope,omitempty"`
+	Name  string `json:"name"`
+	N     int    `json:"n"`
 }
 
 // FailureOf reads the Meta of a StepError or RunError.
@@ -71,12 +80,41 @@ func codeFor(err error, other Code) Code {
 // Failure is for executors: the event of a run that ends with err. Other is its code unless the error itself tells one:
 // a mark, a result that JSON cannot hold, a refused event, a replay that failed.
 func (x *Execution) Failure(err error, other Code) journal.Event {
-	return x.settings.failure(err, codeFor(err, other))
+	return x.settings.failure(err, codeFor(err, other), x.failedIn(err)...)
 }
 
-func (s Settings) failure(err error, code Code) journal.Event {
+// failedIn returns the calls whose errors err consists of.
+func (x *Execution) failedIn(err error) []FailedCall {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var calls []FailedCall
+	for e := range classifier.Tree(err) {
+		if rec, is := e.(*journal.RecordedError); is { //nolint:errorlint // each error of the tree is looked at
+			if c, ok := x.failures[rec]; ok {
+				calls = append(calls, c)
+			}
+		}
+	}
+	return calls
+}
+
+// failedWith keeps in mind which call an error comes from.
+func (c *call) failedWith(recorded error) error {
+	if rec, is := recorded.(*journal.RecordedError); is { //nolint:errorlint // just what Recorded has returned
+		x := c.s.x
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if x.failures == nil {
+			x.failures = map[*journal.RecordedError]FailedCall{}
+		}
+		x.failures[rec] = FailedCall{Scope: c.s.path, Name: c.name, N: c.n}
+	}
+	return recorded
+}
+
+func (s Settings) failure(err error, code Code, failed ...FailedCall) journal.Event {
 	e, m := s.recordError(err)
-	m.Code = code
+	m.Code, m.Failed = code, failed
 	var refused *journal.RefusedError
 	if code == CodeEventRefused && errors.As(err, &refused) {
 		m.Detail = map[string]string{"reason": refused.Reason.Error(), "detail": refused.Detail}

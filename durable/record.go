@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/pawl-go/pawl/journal"
@@ -20,6 +21,8 @@ type record struct {
 	taken  map[int64]bool // messages that were consumed
 	// checkpoint is the last one; without it all events are here, with it only those behind.
 	checkpoint journal.Event
+	// requeued is when replays have failed.
+	requeued []time.Time
 	// resting is what the run was suspended on, if nothing has happened since.
 	resting []Wait
 }
@@ -28,12 +31,13 @@ type record struct {
 type StartMeta struct {
 	// Drawing is a picture of the graph, in Mermaid's language; empty for a workflow.
 	Drawing string `json:"drawing,omitempty"`
-	// State and Update describe the fields of a graph's types, for messages about a changed graph.
-	Nodes []string `json:"nodes,omitempty"`
+	// Outline lists a graph's nodes, connections and fields, so that it can be said what has changed.
+	Outline []string `json:"outline,omitempty"`
 	// Copied is how many of the events behind the start were copied from another run. What they consumed was that run's.
 	Copied int64 `json:"copied,omitempty"`
-	// Kept is true if the answers among what was copied are to be used, and not asked for again.
-	Kept bool `json:"kept,omitempty"`
+	// First is the first run of a continuation chain, and Part the number of this one in it; empty and 0 outside of a chain.
+	First string `json:"first,omitempty"`
+	Part  int    `json:"part,omitempty"`
 }
 
 // consumed is the Meta of an event that consumes a message.
@@ -53,7 +57,8 @@ type progress struct {
 }
 
 // readRecord reads the start of a run and everything since its last checkpoint, or, if all is true, everything.
-func readRecord(ctx context.Context, store journal.Store, id string, all bool) (*record, error) {
+func readRecord(ctx context.Context, s Settings, id string, all bool) (*record, error) {
+	store := s.Store
 	run, err := store.Load(ctx, id)
 	if err != nil {
 		return nil, err
@@ -78,10 +83,10 @@ func readRecord(ctx context.Context, store journal.Store, id string, all bool) (
 		}
 		events = append(events, e)
 	}
-	return newRecord(run, events)
+	return newRecord(run, events, s.Rename)
 }
 
-func newRecord(run journal.Run, events []journal.Event) (*record, error) {
+func newRecord(run journal.Run, events []journal.Event, rename func(string) string) (*record, error) {
 	r := &record{run: run, scopes: map[string][]journal.Event{}, taken: map[int64]bool{}}
 	bad := func(e journal.Event, err error) error { return &ReplayError{RunID: run.ID, Seq: e.Seq, Err: err} }
 	if len(events) == 0 || events[0].Kind != journal.RunStart {
@@ -101,6 +106,9 @@ func newRecord(run journal.Run, events []journal.Event) (*record, error) {
 			return nil, bad(journal.Event{Seq: want}, errGap)
 		}
 		want++
+		if rename != nil {
+			e.Scope = rename(e.Scope)
+		}
 		r.resting = nil
 		switch e.Kind {
 		case journal.RunStart:
@@ -114,6 +122,9 @@ func newRecord(run journal.Run, events []journal.Event) (*record, error) {
 			continue
 		case journal.RunRequeued:
 			r.active = e.Took
+			if isBrokenReplay(e) {
+				r.requeued = append(r.requeued, e.Time)
+			}
 			continue
 		case journal.Checkpoint:
 			if e.Seq != run.Checkpoint {
@@ -123,7 +134,11 @@ func newRecord(run journal.Run, events []journal.Event) (*record, error) {
 			if err := readMeta(e, &p); err != nil {
 				return nil, bad(e, err)
 			}
-			r.checkpoint, r.active = e, p.Active
+			r.checkpoint = e
+			if e.Seq <= start.Copied+1 {
+				continue // of another run
+			}
+			r.active = p.Active
 			for _, m := range p.Taken {
 				r.taken[m] = true
 			}
@@ -149,40 +164,48 @@ func newRecord(run journal.Run, events []journal.Event) (*record, error) {
 	return r, nil
 }
 
-// Handled is for executors: the events of one scope without the failure that they end with. Nothing behind it says that the
+// Handled is for executors: the events of one scope without the failures that it ends with. Nothing behind them says that the
 // code has gone on, so what failed is to run again; if that was a whole task, what failed last inside it is, too. What
 // was done at most once keeps its failure.
 func Handled(events []journal.Event) []journal.Event {
 	n := len(events)
-	if n == 0 || events[n-1].Kind != journal.StepError {
+	if n == 0 {
 		return events
 	}
-	if last := events[n-1]; last.Name != "" {
-		return withoutFailure(events, last)
+	if last := events[n-1]; last.Kind == journal.StepError && last.Name == "" {
+		events = events[:n-1]
 	}
-	if events = events[:n-1]; n > 1 && events[n-2].Kind == journal.StepError && events[n-2].Name != "" {
-		return withoutFailure(events, events[n-2])
+	failed := map[callKey]bool{}
+	for _, e := range slices.Backward(events) {
+		if e.Name == "" {
+			break
+		}
+		if e.Kind == journal.StepError {
+			failed[callKey{e.Name, e.N}] = true
+		}
+		var m callMeta
+		if readMeta(e, &m) != nil || !m.Beside {
+			break
+		}
 	}
-	return events
+	for _, e := range events {
+		if e.Kind == journal.StepIntent {
+			delete(failed, callKey{e.Name, e.N})
+		}
+	}
+	if len(failed) == 0 {
+		return events
+	}
+	// All failures of a call: each attempt of its task may have had one.
+	return slices.DeleteFunc(slices.Clone(events), func(e journal.Event) bool {
+		return e.Kind == journal.StepError && failed[callKey{e.Name, e.N}]
+	})
 }
 
-// withoutFailure leaves out the failures of a step, all of them: each attempt of its task may have had one.
-func withoutFailure(events []journal.Event, of journal.Event) []journal.Event {
-	var out []journal.Event
-	for _, e := range events {
-		if e.Name != of.Name || e.N != of.N {
-			out = append(out, e)
-			continue
-		}
-		switch e.Kind {
-		case journal.StepIntent:
-			return events
-		case journal.StepError:
-		default:
-			out = append(out, e)
-		}
-	}
-	return out
+// callKey says which call of a scope is meant.
+type callKey struct {
+	name string
+	n    int
 }
 
 // readMeta reads an event's Meta; nil is an empty one.

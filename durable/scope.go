@@ -17,20 +17,31 @@ type Scope struct {
 	x    *Execution
 	path string
 	body bool // of a workflow, which alone can continue as new
+	// parent is the scope that a branch is part of.
+	parent *Scope
 	// alive says why the code of the scope has no more to say; nil while it has.
 	alive func() error
+	// base is the context the scope's code was given; nil if it is not known.
+	base context.Context //nolint:containedctx // to tell its end from that of one derived from it
 
 	mu     sync.Mutex
 	uses   map[string]int  // of each name, so far
 	flying map[string]bool // names in use at the moment
 	calls  int             // under way
-	// failed is true if what the scope has recorded last is a failure, which nothing behind it says is handled.
-	failed bool
-	// stopped is what every further call returns: the suspension that the code should have returned with, or why the scope
-	// is closed.
-	stopped error
-	record  []*entry
-	next    int // the first entry that was not met again
+	// failed is true if what the scope has recorded last is a failure, which nothing behind it says is handled. Failures
+	// counts all that were recorded.
+	failed   bool
+	failures int
+	// loose are calls that ended with a context of the user's own. They are outcomes only if the code goes on behind them.
+	loose []journal.Event
+	// unsettled are branches that have returned with such failures.
+	unsettled []*Scope
+	// stopped is what every further call returns, and what the code should have returned with: a suspension, a fault of the
+	// journal, the end of the run. Closed is why the scope has ended.
+	stopped, closed error
+	record          []*entry
+	next            int             // the first entry that was not met again
+	gates           map[string]bool // which way version gates went
 }
 
 // entry is what a scope's record says of one call.
@@ -41,6 +52,15 @@ type entry struct {
 	events     []journal.Event
 	met        bool
 	overlapped bool
+}
+
+// open reports whether what is recorded of the call has no outcome.
+func (e *entry) open() bool {
+	switch e.events[len(e.events)-1].Kind {
+	case journal.StepIntent, journal.SignalWait, journal.QuestionAsked, journal.ChildStart:
+		return true
+	}
+	return false
 }
 
 // callKind says what a durable call does. It is told from the kind of its first event.
@@ -80,6 +100,9 @@ func kindOf(first journal.Kind) callKind {
 type callMeta struct {
 	// Overlapped is true if another call of the scope was under way at the same time, so that their order means nothing.
 	Overlapped bool `json:"overlapped,omitempty"`
+	// Beside is true if the call had begun before a failure that stands in front of it: it does not say that the failure was
+	// handled.
+	Beside bool `json:"beside,omitempty"`
 }
 
 // Body is for executors: the scope of a workflow's body.
@@ -104,16 +127,12 @@ func (x *Execution) scope(path string) *Scope {
 	s := &Scope{x: x, path: path, uses: map[string]int{}, flying: map[string]bool{}, alive: func() error { return nil }}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	type key struct {
-		name string
-		n    int
-	}
-	at := map[key]*entry{}
+	at := map[callKey]*entry{}
 	for _, e := range Handled(x.record.scopes[path]) {
 		if e.Name == "" {
 			continue // about the scope itself
 		}
-		k := key{e.Name, e.N}
+		k := callKey{e.Name, e.N}
 		if at[k] == nil {
 			at[k] = &entry{name: e.Name, n: e.N, kind: kindOf(e.Kind)}
 			s.record = append(s.record, at[k])
@@ -128,14 +147,20 @@ func (x *Execution) scope(path string) *Scope {
 }
 
 // Context returns a context whose durable calls belong to the scope.
-func (s *Scope) Context(ctx context.Context) context.Context { return context.WithValue(ctx, Key{}, s) }
+func (s *Scope) Context(ctx context.Context) context.Context {
+	s.base = ctx
+	return context.WithValue(ctx, Key{}, s)
+}
+
+// Within is for executors that answer Key themselves: it tells the context that the scope's code is given. Call it before the code.
+func (s *Scope) Within(ctx context.Context) { s.base = ctx }
 
 // Close ends the scope: every further call in it returns err.
 func (s *Scope) Close(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, suspended := s.stopped.(*SuspendedError); s.stopped == nil || suspended { //nolint:errorlint // just what stop has set
-		s.stopped = err
+	if s.closed == nil {
+		s.closed = err
 	}
 }
 
@@ -151,18 +176,15 @@ func (s *Scope) Suspended() *SuspendedError {
 // Scope.Context or answers this key, with a *Scope, from a context type of its own.
 type Key struct{}
 
-// inStep is what the context of a step's function has instead of a scope.
-type inStep struct{ name string }
-
-// scopeOf returns the scope of a context; nil if there is none. Inside is true inside a step.
-func scopeOf(ctx context.Context) (s *Scope, inside bool) {
+// scopeOf returns the scope of a context, or the step that it is inside of; nil if there is none.
+func scopeOf(ctx context.Context) (*Scope, *inStep) {
 	switch v := ctx.Value(Key{}).(type) {
 	case *Scope:
-		return v, false
-	case inStep:
-		return nil, true
+		return v, nil
+	case *inStep:
+		return nil, v
 	}
-	return nil, false
+	return nil, nil
 }
 
 // call is one durable call under way.
@@ -174,6 +196,8 @@ type call struct {
 	// recorded are the call's events; none if it was not met before.
 	recorded   []journal.Event
 	overlapped bool
+	// failures is how many the scope had recorded when the call began.
+	failures int
 }
 
 // enter begins a call, or says why it may not begin. Exit it.
@@ -187,9 +211,10 @@ func (s *Scope) enter(ctx context.Context, kind callKind, name string) (*call, e
 		return nil, err
 	}
 	if s.flying[name] {
-		return nil, &OverlapError{RunID: s.x.id, Scope: s.path, Name: name}
+		s.stopped = &OverlapError{RunID: s.x.id, Scope: s.path, Name: name}
+		return nil, s.stopped
 	}
-	c := &call{s: s, name: name, n: s.uses[name] + 1, begun: time.Now(), overlapped: s.calls > 0}
+	c := &call{s: s, name: name, n: s.uses[name] + 1, begun: time.Now(), overlapped: s.calls > 0, failures: s.failures}
 	e, err := s.meet(kind, name, c.n)
 	if err != nil {
 		s.stopped = err
@@ -199,19 +224,34 @@ func (s *Scope) enter(ctx context.Context, kind callKind, name string) (*call, e
 		c.recorded = e.events
 	} else if err := s.mayBegin(ctx); err != nil {
 		return nil, err
+	} else {
+		s.settleInside()
 	}
+	s.begin(name)
+	return c, nil
+}
+
+// begin counts a call. The caller holds mu.
+func (s *Scope) begin(name string) {
 	s.uses[name]++
 	s.flying[name] = true
 	s.calls++
-	return c, nil
 }
 
 // ended says why the scope takes no more calls; nil if it does. The caller holds mu.
 func (s *Scope) ended() error {
-	if err := s.alive(); err != nil {
+	if err := s.over(); err != nil {
 		return err
 	}
 	return s.stopped
+}
+
+// over says why the code of the scope has no more to say. The caller holds mu.
+func (s *Scope) over() error {
+	if s.closed != nil {
+		return s.closed
+	}
+	return s.alive()
 }
 
 // Outcome is for executors: what counts of what the scope's code has returned. Code that a suspension or a fault of its journal has
@@ -230,18 +270,28 @@ func (s *Scope) mayBegin(ctx context.Context) error {
 	if err := s.x.Broken(); err != nil {
 		return err
 	}
-	if s.x.ctx.Err() != nil {
-		return context.Cause(s.x.ctx)
+	switch {
+	case s.x.ctx.Err() != nil:
+		s.stopped = context.Cause(s.x.ctx)
+		return s.stopped
+	case s.base != nil && s.base.Err() != nil:
+		s.stopped = s.base.Err()
+		return s.stopped
+	case s.base == nil:
+		return ctx.Err()
 	}
-	return ctx.Err()
+	return nil // should ctx have ended, then by the code's own doing, and that is for the call to record
+}
+
+// endedAlone reports whether a context has ended and the run has not: it is one that the scope's code has made.
+func (s *Scope) endedAlone(ctx context.Context) bool {
+	return ctx.Err() != nil && s.base != nil && s.base.Err() == nil && s.x.ctx.Err() == nil
 }
 
 // meet finds what is recorded of a call; nil if it was not met before. The caller holds mu.
 func (s *Scope) meet(kind callKind, name string, n int) (*entry, error) {
-	for s.next < len(s.record) && s.record[s.next].met {
-		s.next++
-	}
-	if s.next == len(s.record) {
+	first := s.unmet()
+	if first == nil {
 		return nil, nil
 	}
 	var found *entry
@@ -251,26 +301,51 @@ func (s *Scope) meet(kind callKind, name string, n int) (*entry, error) {
 			break
 		}
 	}
-	first := s.record[s.next]
-	switch {
-	case found == nil && first.overlapped, found != nil && found != first && first.overlapped: // their order means nothing
-	case found != first:
-		return nil, &NonDeterminismError{
-			RunID: s.x.id, Scope: s.path, Seq: first.events[0].Seq,
-			Recorded: describeCall(first.kind, first.name, first.n), Met: describeCall(kind, name, n),
+	differs := func(e *entry) error {
+		return &NonDeterminismError{
+			RunID: s.x.id, Scope: s.path, Seq: e.events[0].Seq,
+			Recorded: describeCall(e.kind, e.name, e.n), Met: describeCall(kind, name, n),
 		}
+	}
+	switch {
+	case found == first:
+	case first.overlapped: // their order means nothing
+	case found != nil && found.overlapped && first.open(): // so does this: what would have shown it is missing
+	default:
+		return nil, differs(first)
 	}
 	if found == nil {
 		return nil, nil
 	}
 	if found.kind != kind {
-		return nil, &NonDeterminismError{
-			RunID: s.x.id, Scope: s.path, Seq: found.events[0].Seq,
-			Recorded: describeCall(found.kind, found.name, found.n), Met: describeCall(kind, name, n),
-		}
+		return nil, differs(found)
 	}
 	found.met = true
 	return found, nil
+}
+
+// unmet is the first recorded call that was not met again; nil if there is none. The caller holds mu.
+func (s *Scope) unmet() *entry {
+	for s.next < len(s.record) && s.record[s.next].met {
+		s.next++
+	}
+	if s.next == len(s.record) {
+		return nil
+	}
+	return s.record[s.next]
+}
+
+// left returns an error if the code has ended where its record goes on.
+func (s *Scope) left() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.unmet()
+	if e == nil || e.overlapped {
+		return nil
+	}
+	return &NonDeterminismError{
+		RunID: s.x.id, Scope: s.path, Seq: e.events[0].Seq, Recorded: describeCall(e.kind, e.name, e.n), Met: "its end",
+	}
 }
 
 func describeCall(kind callKind, name string, n int) string {
@@ -291,30 +366,40 @@ func (c *call) exit() {
 // write records events of the call.
 func (c *call) write(ctx context.Context, events ...journal.Event) error {
 	c.s.mu.Lock()
-	if err := c.s.ended(); err != nil {
+	if err := c.s.over(); err != nil { // one that was stopped only makes no further calls
 		c.s.mu.Unlock()
 		return err
 	}
-	overlapped := c.overlapped || c.s.calls > 1
+	c.sign(events)
 	c.s.mu.Unlock()
-	for i := range events {
-		e := &events[i]
-		e.Scope, e.Name, e.N, e.Time = c.s.path, c.name, c.n, Now()
-		if overlapped {
-			e.Meta = withMeta(e.Meta, callMeta{Overlapped: true})
-		}
-	}
 	if err := c.s.x.Append(ctx, events...); err != nil {
 		return err
 	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	c.s.failed = events[len(events)-1].Kind == journal.StepError
+	if events[len(events)-1].Kind == journal.StepError {
+		c.s.failed = true
+		c.s.failures++
+	} else if c.failures == c.s.failures {
+		c.s.failed = false
+	}
 	x := c.s.x
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.remember(c.s.path, events)
 	return nil
+}
+
+// sign makes events those of the call. The caller holds the scope's mu.
+func (c *call) sign(events []journal.Event) {
+	m := callMeta{Overlapped: c.overlapped || c.s.calls > 1, Beside: c.failures != c.s.failures}
+	for i := range events {
+		e := &events[i]
+		e.Scope, e.Name, e.N, e.Time = c.s.path, c.name, c.n, Now()
+		if m != (callMeta{}) {
+			e.Meta = withMeta(e.Meta, m)
+		}
+	}
 }
 
 // remember adds what was written to what a later attempt of the same task meets. The caller holds mu.
@@ -325,7 +410,7 @@ func (x *Execution) remember(scope string, events []journal.Event) {
 // withMeta adds the fields of one object to another.
 func withMeta(object []byte, more any) []byte {
 	add := meta(more)
-	if len(object) == 0 {
+	if len(object) <= len("{}") {
 		return add
 	}
 	return append(append(object[:len(object)-1:len(object)-1], ','), add[1:]...)
@@ -350,18 +435,48 @@ func (s *Scope) stop(err error) {
 	}
 }
 
-// settle records, along with the next append, that the code has gone on behind the failure that the scope ends with.
+// settle records, along with the next append, that the code has gone on behind the failures that the scope ends with.
 func (s *Scope) settle() {
 	s.mu.Lock()
-	failed := s.failed
-	s.failed = false
-	s.mu.Unlock()
-	if !failed {
+	defer s.mu.Unlock()
+	s.settleAll()
+}
+
+// settleAll is settle under mu.
+func (s *Scope) settleAll() {
+	s.settleInside()
+	if s.failed {
+		s.failed = false
+		s.note(journal.Event{Kind: journal.StepHandled, Scope: s.path, Time: Now()})
+	}
+}
+
+// settleInside does so for what leaves no trace of its own: calls that ended with a context of the code's own, and branches. The caller holds mu.
+func (s *Scope) settleInside() {
+	for _, branch := range s.unsettled {
+		branch.settle()
+	}
+	s.note(s.loose...)
+	s.failed = s.failed || len(s.loose) > 0
+	s.unsettled, s.loose = nil, nil
+}
+
+// note keeps events of the scope for the next append.
+func (s *Scope) note(events ...journal.Event) {
+	if len(events) == 0 {
 		return
 	}
 	s.x.mu.Lock()
 	defer s.x.mu.Unlock()
-	s.x.handled = append(s.x.handled, journal.Event{Kind: journal.StepHandled, Scope: s.path, Time: Now()})
+	s.x.handled = append(s.x.handled, events...)
+	s.x.remember(s.path, events)
+}
+
+// troubled reports whether the scope ends with failures that nobody has handled yet.
+func (s *Scope) troubled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed || len(s.loose) > 0 || len(s.unsettled) > 0
 }
 
 // branchPath is the scope of the n-th branch of a name.

@@ -1,0 +1,103 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-go/pawl/task"
+)
+
+const branchCall callKind = "Branch"
+
+// Branch calls fn with a scope of its own, in which its durable calls are found again. It is for code that makes durable calls
+// in several goroutines at the same time, since their calls have no order: give each goroutine a Branch.
+//
+//	var g errgroup.Group
+//	for _, city := range cities {
+//		g.Go(func() error { return durable.Branch(ctx, city, func(ctx context.Context) error { return visit(ctx, city) }) })
+//	}
+//	err := g.Wait()
+//
+// Fn runs on the caller's goroutine, and its error is returned as it is. A Branch itself leaves no record: its code runs again with the code
+// around it. A branch that waits suspends what it is part of, at its next durable call at the latest; other
+// branches go on until they return. Branches of one name that run at the same time are an *OverlapError; one after the
+// other they are counted. Durable calls with fn's context after fn has returned are a *ScopeEndedError. All other
+// errors are those of Step. A panic of fn is a *task.PanicError.
+//
+// Inside a step, and in a context that belongs to no run, it just calls fn.
+func Branch(ctx context.Context, name string, fn func(ctx context.Context) error) (err error) {
+	var bad []error
+	if name == "" {
+		bad = append(bad, errNoName)
+	}
+	if fn == nil {
+		bad = append(bad, errNoFunction)
+	}
+	if len(bad) > 0 {
+		return &OptionError{Call: string(branchCall), Name: name, Err: errors.Join(bad...)}
+	}
+	s, _ := scopeOf(ctx)
+	if s == nil {
+		return callBranch(ctx, name, fn)
+	}
+	child, c, err := s.enterBranch(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer c.exit()
+	defer child.leave(&err)
+	return callBranch(context.WithValue(ctx, Key{}, child), name, fn)
+}
+
+func callBranch(ctx context.Context, name string, fn func(ctx context.Context) error) (err error) {
+	defer task.Recover(fmt.Sprintf("branch %q", name), &err)
+	return fn(ctx)
+}
+
+// enterBranch begins a branch. What is behind the failures of the scope's calls shows that they were handled.
+func (s *Scope) enterBranch(ctx context.Context, name string) (*Scope, *call, error) {
+	key := "branch\x00" + name // not counted with the calls of that name
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ended(); err != nil {
+		return nil, nil, err
+	}
+	if s.flying[key] {
+		s.stopped = &OverlapError{RunID: s.x.id, Scope: s.path, Name: name}
+		return nil, nil, s.stopped
+	}
+	c := &call{s: s, name: key, n: s.uses[key] + 1, begun: time.Now()}
+	if ctx.Err() == nil { // a branch whose context a failure has ended handles nothing
+		s.settleAll()
+	}
+	s.begin(key)
+	child := s.x.scope(s.branchPath(name, c.n))
+	child.parent, child.base = s, s.base
+	child.alive = func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.over()
+	}
+	return child, c, nil
+}
+
+// leave ends a branch that has returned err. If it was stopped, so is the scope around it.
+func (s *Scope) leave(err *error) {
+	s.Close(&ScopeEndedError{RunID: s.x.id, Scope: s.path})
+	s.mu.Lock()
+	stopped := s.stopped
+	s.mu.Unlock()
+	switch {
+	case stopped != nil:
+		s.parent.stop(stopped)
+		*err = stopped
+	case *err == nil:
+		s.settle()
+	case s.troubled():
+		s.parent.mu.Lock()
+		s.parent.unsettled = append(s.parent.unsettled, s)
+		s.parent.mu.Unlock()
+	}
+}

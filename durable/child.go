@@ -1,0 +1,219 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-go/pawl/classifier"
+	"github.com/pawl-go/pawl/journal"
+)
+
+// ChildOption is an option of RunChild: ChildID or Detached.
+type ChildOption interface{ applyChild(o *childOptions) }
+
+type childOptions struct {
+	id       string
+	detached bool
+}
+
+type childOption func(o *childOptions)
+
+func (f childOption) applyChild(o *childOptions) { f(o) }
+
+// ChildID names the child's run. Without it the id is made of the parent's, the scope, the workflow's name, and how many of
+// that name came before: "tides-42-fetch#1".
+func ChildID(id string) ChildOption { return childOption(func(o *childOptions) { o.id = id }) }
+
+// Detached makes a child that goes on living when its parent is cancelled.
+func Detached() ChildOption { return childOption(func(o *childOptions) { o.detached = true }) }
+
+// ChildWorkflowError says that a child has failed, or was cancelled.
+type ChildWorkflowError struct {
+	// RunID is the child's, Name its workflow's.
+	RunID, Name string
+	// Code, Class and UserCode are those of the child's run:error; of a child that was cancelled the code is "cancelled".
+	Code     Code
+	Class    classifier.RunErrorClass
+	UserCode string
+	// Err is what the child has failed with.
+	Err error
+}
+
+// CodeCancelled is the Code of a *ChildWorkflowError whose child was cancelled.
+const CodeCancelled Code = "cancelled"
+
+// Error names the child and tells what it failed with.
+func (e *ChildWorkflowError) Error() string {
+	return fmt.Sprintf("pawl: child run %q of workflow %q failed (%s): %s", e.RunID, e.Name, e.Code, classifier.Message(e.Err))
+}
+
+// Unwrap returns Err.
+func (e *ChildWorkflowError) Unwrap() error { return e.Err }
+
+// RunErrorClass returns Class.
+func (e *ChildWorkflowError) RunErrorClass() classifier.RunErrorClass { return e.Class }
+
+// Unretryable is true: the child has ended.
+func (e *ChildWorkflowError) Unretryable() bool { return true }
+
+// RunChild runs another workflow as a run of its own, in the same store and with the same settings, and returns its result,
+// which is recorded in the parent as that of a step is. The child runs on the caller's goroutine. After a restart it goes on where it
+// was. A child that waits suspends its parent, too; whoever runs the parent again runs the child.
+//
+// A child that fails is a *ChildWorkflowError, an outcome like the failure of a step; with a retry of the parent
+// the child is retried as well. If the parent is cancelled so are its children, unless they are Detached. A run of the child's id that is there with the
+// same workflow and input is taken for the child; any other is a *RunConflictError.
+//
+// It cannot be inside a step: that is a *PlacementError. In a context that belongs to no run it just calls the workflow's function.
+// All other errors are those of Step.
+func RunChild[I, O any](ctx context.Context, wf *Definition[I, O], in I, opts ...ChildOption) (O, error) {
+	var out, recorded, zero O
+	var o childOptions
+	for _, opt := range opts {
+		if opt != nil {
+			opt.applyChild(&o)
+		}
+	}
+	s, inside := scopeOf(ctx)
+	switch {
+	case wf.fault != nil:
+		return zero, wf.fault
+	case inside != nil:
+		return zero, insideStep(childCall, inside)
+	case s == nil:
+		return wf.fn(ctx, in)
+	}
+	w := spawn{
+		options: o, program: wf.program(), input: func() any { return in },
+		out: &out, result: func() any { return out }, into: &recorded,
+	}
+	if err := s.child(ctx, &w); err != nil {
+		return zero, err
+	}
+	return recorded, nil
+}
+
+// spawn is a RunChild without its types.
+type spawn struct {
+	options childOptions
+	program program
+	input   func() any
+	out     any        // a pointer to the child's result
+	result  func() any // what out points to
+	into    any        // a pointer to what is to be returned
+}
+
+func (s *Scope) child(ctx context.Context, w *spawn) error {
+	c, err := s.enter(ctx, childCall, w.program.name)
+	if err != nil {
+		return err
+	}
+	defer c.exit()
+	if e, ok := c.outcome(); ok {
+		return c.replay(e, w.into)
+	}
+	data, err := journal.Marshal("Input", w.input())
+	if err != nil {
+		return s.broken(err)
+	}
+	id, err := c.childRun(ctx, w.options)
+	if err != nil {
+		return err
+	}
+	r := inline{
+		settings: s.x.settings, program: w.program, input: data,
+		link: journal.Link{Kind: journal.ChildOf, Run: s.x.id},
+	}
+	return c.childEnded(ctx, w, id, r.run(ctx, id, w.out))
+}
+
+// childRun returns the id of the child, which is recorded before the child is begun.
+func (c *call) childRun(ctx context.Context, o childOptions) (string, error) {
+	x := c.s.x
+	id := o.id
+	if id == "" {
+		id = x.id + "-" + c.s.branchPath(c.name, c.n)
+	}
+	if id == x.id {
+		return "", &RunConflictError{RunID: id, What: "id", Detail: "it is the parent's own"}
+	}
+	if len(c.recorded) > 0 {
+		return c.childAgain(ctx, id)
+	}
+	return id, c.startChild(ctx, childMeta{Child: id, Detached: o.detached})
+}
+
+func (c *call) startChild(ctx context.Context, m childMeta) error {
+	return c.write(ctx, journal.Event{Kind: journal.ChildStart, Meta: meta(m)})
+}
+
+// childAgain returns the id of a child that was begun before. One that has failed before its parent was retried is retried, too.
+func (c *call) childAgain(ctx context.Context, id string) (string, error) {
+	x := c.s.x
+	start := c.recorded[len(c.recorded)-1]
+	var m childMeta
+	if err := readMeta(start, &m); err != nil {
+		return "", c.s.broken(x.replayError(start, err))
+	}
+	var own StartMeta
+	if err := readMeta(x.record.start, &own); err != nil {
+		return "", c.s.broken(x.replayError(x.record.start, err))
+	}
+	if start.Seq == 0 || start.Seq > own.Copied+1 {
+		return m.Child, nil
+	}
+	run, err := x.settings.Store.Load(ctx, m.Child)
+	if errors.Is(err, journal.ErrNotFound) || err == nil && run.Status != journal.Failed {
+		return m.Child, nil
+	}
+	if m.Child == id {
+		id = x.id + "-" + c.s.branchPath(c.name, c.n)
+	}
+	if err == nil {
+		_, err = PrepareRetry(ctx, x.settings.Store, m.Child, id)
+	}
+	if err != nil {
+		return "", c.s.broken(x.unread(ctx, err))
+	}
+	m.Child = id
+	return id, c.startChild(ctx, m)
+}
+
+// childEnded records how a child has ended, if it has.
+func (c *call) childEnded(ctx context.Context, w *spawn, id string, err error) error {
+	x := c.s.x
+	var (
+		failed    *RunFailedError
+		cancelled *RunCancelledError
+		suspended *SuspendedError
+	)
+	switch {
+	case err == nil:
+		payload, err := x.roundTrip("Result", w.result(), w.into)
+		if err != nil {
+			return c.s.broken(err)
+		}
+		return c.write(ctx, journal.Event{Kind: journal.StepDone, Payload: payload, Took: time.Since(c.begun)})
+	case errors.As(err, &suspended):
+		return c.s.suspend(Wait{Scope: c.s.path, Child: id, Due: suspended.Due})
+	case errors.As(err, new(*RunLockedError)), errors.As(err, new(*RunLostError)): // somebody else is at it
+		return c.s.suspend(Wait{Scope: c.s.path, Child: id})
+	case errors.As(err, &failed):
+		return c.fail(ctx, &ChildWorkflowError{
+			RunID: failed.RunID, Name: w.program.name, Code: failed.Code, Class: failed.Class, UserCode: failed.UserCode, Err: failed.Err,
+		}, 0)
+	case errors.As(err, &cancelled):
+		return c.fail(ctx, &ChildWorkflowError{
+			RunID: id, Name: w.program.name, Code: CodeCancelled, Class: classifier.Canceled, Err: cancelled,
+		}, 0)
+	case errors.As(err, new(*RunConflictError)), errors.As(err, new(*ContinuationChainError)):
+		return c.fail(ctx, err, 0)
+	case errors.As(err, new(*RunStoppedError)):
+		return c.cut(ctx, err)
+	case errors.Is(err, journal.ErrUnavailable):
+		return x.unread(ctx, err)
+	}
+	return c.s.broken(err)
+}

@@ -1,0 +1,88 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-go/pawl/journal"
+)
+
+// conclude records how an execution ends: what the workflow's function has returned counts unless something has stopped
+// it, whatever it has made of that.
+func (r *inline) conclude(ctx context.Context, x *Execution, body *Scope, result any, err error, into any) (more bool, _ error) {
+	if err == nil {
+		err = body.left()
+	}
+	err = body.Outcome(err)
+	var (
+		cancelled *RunCancelledError
+		next      *continuing
+		suspended = body.Suspended()
+	)
+	switch {
+	case x.Broken() != nil:
+		return false, r.finish(ctx, x, journal.Event{Kind: journal.RunRequeued})
+	case err != nil && errors.As(context.Cause(x.ctx), &cancelled):
+		return false, r.cancelled(ctx, x, cancelled)
+	case suspended != nil:
+		return false, r.suspended(ctx, x)
+	case err != nil && ctx.Err() != nil:
+		return false, stopped(ctx, x.id)
+	case errors.As(err, &next):
+		return r.continued(ctx, x, next)
+	case brokenReplay(err):
+		return false, x.BrokenAttempt(ctx, err)
+	case err != nil:
+		return false, r.failed(ctx, x, err)
+	}
+	payload, err := x.roundTrip("Result", result, into)
+	if err != nil {
+		return false, r.failed(ctx, x, err)
+	}
+	return false, r.finish(ctx, x, journal.Event{Kind: journal.RunComplete, Payload: payload})
+}
+
+// finish writes the last event.
+func (r *inline) finish(ctx context.Context, x *Execution, last journal.Event) error {
+	err := x.Finish(ctx, last, time.Time{})
+	var refused *StoreError
+	if errors.As(err, &refused) { // that is how the run has ended, if the store has taken so much
+		return x.FailureError(x.settings.failure(refused, refused.code()))
+	}
+	return err
+}
+
+func (r *inline) failed(ctx context.Context, x *Execution, err error) error {
+	e := x.Failure(err, CodeInternal)
+	if err := r.finish(ctx, x, e); err != nil {
+		return err
+	}
+	return x.FailureError(e)
+}
+
+func (r *inline) suspended(ctx context.Context, x *Execution) error {
+	waits := x.Waits()
+	e, due := waits.Suspension()
+	if err := x.Finish(ctx, e, due); err != nil {
+		return err
+	}
+	return waits
+}
+
+func (r *inline) cancelled(ctx context.Context, x *Execution, cancelled *RunCancelledError) error {
+	payload, err := x.Encode("reason", cancelled.Reason)
+	if err != nil {
+		payload = nil // a reason without a key to read it
+	}
+	if err := r.finish(ctx, x, journal.Event{Kind: journal.RunCancelled, Payload: payload}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	defer cancel()
+	if err := cancelChildren(ctx, x.settings, x.id, cancelled.Reason); err != nil {
+		return fmt.Errorf("%w (its children could not all be cancelled: %w)", cancelled, err)
+	}
+	return cancelled
+}

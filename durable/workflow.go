@@ -1,0 +1,95 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-go/pawl/task"
+)
+
+// Definition is a workflow: a function with a name, whose durable calls are recorded. Make one with Workflow. It is immutable, and safe for
+// any number of runs at once.
+type Definition[I, O any] struct {
+	name, version string
+	fn            func(ctx context.Context, in I) (O, error)
+	fault         error // why it cannot be run
+}
+
+// WorkflowOption is an option of Workflow: SetVersion.
+type WorkflowOption interface{ applyWorkflow(o *workflowOptions) }
+
+type workflowOptions struct{ version string }
+
+type workflowOption func(o *workflowOptions)
+
+func (f workflowOption) applyWorkflow(o *workflowOptions) { f(o) }
+
+// SetVersion says which version of the code this is. It is recorded with each run, and a run of another version is not gone on with:
+// Run returns a *RunConflictError, unless it is told AnyVersion. Change it when the workflow makes other durable calls than before, or put the
+// change behind Gate and leave the version as it is.
+func SetVersion(version string) WorkflowOption {
+	return workflowOption(func(o *workflowOptions) { o.version = version })
+}
+
+// Workflow gives a function a name under which it runs durably:
+//
+//	var sync = durable.Workflow("sync", func(ctx context.Context, account string) (string, error) {
+//		rows, err := durable.Step(ctx, "pull", func(ctx context.Context) ([]Row, error) { return fetch(ctx, account) })
+//		...
+//	})
+//
+// Its input and result go through JSON. Whatever it does besides durable calls is done again whenever a run goes on, so
+// between these calls it must be deterministic. It may start goroutines that make durable calls, each in a Branch, and waits for
+// them before it returns. A name that is empty, or a nil fn, is an *OptionError of every Run.
+func Workflow[I, O any](name string, fn func(ctx context.Context, in I) (O, error), opts ...WorkflowOption) *Definition[I, O] {
+	var o workflowOptions
+	for _, opt := range opts {
+		if opt != nil {
+			opt.applyWorkflow(&o)
+		}
+	}
+	var bad []error
+	if name == "" {
+		bad = append(bad, errNoName)
+	}
+	if fn == nil {
+		bad = append(bad, errNoFunction)
+	}
+	d := &Definition[I, O]{name: name, version: o.version, fn: fn}
+	if len(bad) > 0 {
+		d.fault = &OptionError{Call: "Workflow", Name: name, Err: errors.Join(bad...)}
+	}
+	return d
+}
+
+// Name is the workflow's name.
+func (d *Definition[I, O]) Name() string { return d.name }
+
+// Version is what SetVersion has set.
+func (d *Definition[I, O]) Version() string { return d.version }
+
+// program is a workflow without its types.
+type program struct {
+	name, version string
+	fault         error
+	// call decodes an input and calls the function.
+	call func(ctx context.Context, x *Execution, input []byte) (result any, err error)
+	// takes reports why an input cannot be decoded.
+	takes func(s Settings, input []byte) error
+}
+
+func (d *Definition[I, O]) program() program {
+	return program{
+		name: d.name, version: d.version, fault: d.fault,
+		call: func(ctx context.Context, x *Execution, input []byte) (result any, err error) {
+			var in I
+			if err := x.decode(input, &in); err != nil {
+				return nil, x.replayError(x.record.start, err)
+			}
+			defer task.Recover(fmt.Sprintf("workflow %q", d.name), &err)
+			return d.fn(ctx, in)
+		},
+		takes: func(s Settings, input []byte) error { return s.Decode(input, new(I)) },
+	}
+}
