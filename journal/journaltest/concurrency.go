@@ -170,7 +170,7 @@ func manyOwners(s *subject) {
 
 func staleOwner(s *subject) {
 	both := s.handles()
-	for round := range size(10, 3) {
+	for round := range size(5, 2) {
 		run := name(round)
 		old := s.holdFor(run, 5*short)
 		done := make(chan int64, 1)
