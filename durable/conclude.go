@@ -79,6 +79,12 @@ func (r *inline) cancelled(ctx context.Context, x *Execution, cancelled *RunCanc
 	if err := r.finish(ctx, x, journal.Event{Kind: journal.RunCancelled, Payload: payload}); err != nil {
 		return err
 	}
+	return x.CancelChildren(ctx, cancelled)
+}
+
+// CancelChildren is for executors: it cancels the runs that a cancelled one has started, and returns the error of that, which says if they
+// could not all be reached. It does not end with ctx.
+func (x *Execution) CancelChildren(ctx context.Context, cancelled *RunCancelledError) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
 	if err := cancelChildren(ctx, x.settings, x.id, cancelled.Reason); err != nil {

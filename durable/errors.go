@@ -77,6 +77,17 @@ func (e *SuspendedError) Questions() []string {
 	return ids
 }
 
+// Signals are the names of the signals among the waits.
+func (e *SuspendedError) Signals() []string {
+	var names []string
+	for _, w := range e.Waits {
+		if w.Signal != "" {
+			names = append(names, w.Signal)
+		}
+	}
+	return names
+}
+
 // RunLockedError says that another owner is at work on a run.
 type RunLockedError struct {
 	RunID string

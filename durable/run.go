@@ -242,14 +242,21 @@ func (r *inline) recorded(e *EndedError, input []byte, into any) (more bool, err
 			return false, &ReplayError{RunID: e.Run.ID, Seq: e.Last.Seq, Err: err}
 		}
 		return false, nil
-	case journal.RunError:
-		return false, r.settings.FailureError(e.Run.ID, e.Last)
-	case journal.RunCancelled:
-		return false, r.settings.cancelledError(e.Run.ID, e.Last)
 	case journal.RunContinued:
 		return true, nil
 	}
-	return false, e
+	return false, r.settings.EndError(e)
+}
+
+// EndError is for executors: the error of a run that has ended without a result, as its last event has it.
+func (s Settings) EndError(e *EndedError) error {
+	switch e.Last.Kind {
+	case journal.RunError:
+		return s.FailureError(e.Run.ID, e.Last)
+	case journal.RunCancelled:
+		return s.cancelledError(e.Run.ID, e.Last)
+	}
+	return e
 }
 
 // cancelledError is the error of a run that a RunCancelled has ended.
