@@ -26,7 +26,7 @@ type state struct {
 func TestShapesHaveNoValues(t *testing.T) {
 	s := state{Topic: "secret topic", Notes: []string{"a", "b", "secret"}, Any: map[string]any{"secret": 1}, ByUser: map[string]int{"secret": 2}, hidden: "secret"}
 	require.Equal(t, "{Topic: string(12), Notes: [3]string, Score: null, Steps: [0]struct { Name string; N int }, Any: map[string]interface {}(1), ByUser: map[string]int(1)}", journal.ShapeOf(s))
-	s.Score, s.Any = ptr(0.5), 3
+	s.Score, s.Any = new(0.5), 3
 	s.Steps = append(s.Steps, struct {
 		Name string
 		N    int

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func sealed(t testing.TB, keys ...journal.Key) journal.Codec {
-	t.Helper()
+func aesgcm(tb testing.TB, keys ...journal.Key) journal.Codec {
+	tb.Helper()
 	c, err := journal.AESGCM(keys...)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return c
 }
 
@@ -27,10 +27,11 @@ func key(id string, length int) journal.Key {
 	return journal.Key{ID: id, Secret: bytes.Repeat([]byte(id[:1]), length)}
 }
 
-func codecs(t testing.TB) map[string]journal.Codec {
+func codecs(tb testing.TB) map[string]journal.Codec {
+	tb.Helper()
 	return map[string]journal.Codec{
-		"nil": nil, "plain": journal.Plain(), "deflate": journal.Deflate(), "sealed": sealed(t, key("k1", 32)), "sealed 128": sealed(t, key("k1", 16)), "sealed 192": sealed(t, key("k1", 24)),
-		"both": journal.Codecs(journal.Deflate(), nil, sealed(t, key("k1", 32))), "none": journal.Codecs(),
+		"nil": nil, "plain": journal.Plain(), "deflate": journal.Deflate(), "sealed": aesgcm(tb, key("k1", 32)), "sealed 128": aesgcm(tb, key("k1", 16)), "sealed 192": aesgcm(tb, key("k1", 24)),
+		"both": journal.Codecs(journal.Deflate(), nil, aesgcm(tb, key("k1", 32))), "none": journal.Codecs(),
 	}
 }
 
@@ -65,7 +66,7 @@ func TestDeflateIsShorter(t *testing.T) {
 // A changed byte must never pass for another payload.
 func TestDamagedPayloadsAreFoundOut(t *testing.T) {
 	payload := []byte(strings.Repeat(`{"a":"b"},`, 100))
-	for name, c := range map[string]journal.Codec{"deflate": journal.Deflate(), "sealed": sealed(t, key("k1", 32))} {
+	for name, c := range map[string]journal.Codec{"deflate": journal.Deflate(), "sealed": aesgcm(t, key("k1", 32))} {
 		stored, err := journal.Encode(c, payload)
 		require.NoError(t, err)
 		for i := range stored {
@@ -95,18 +96,18 @@ func TestDeflateTakesNoMemoryForAPromise(t *testing.T) {
 
 func TestOldKeysOpenAndTheFirstOneSeals(t *testing.T) {
 	old, next := key("2025", 32), key("3026", 32)
-	before, err := journal.Encode(sealed(t, old), []byte(`"x"`))
+	before, err := journal.Encode(aesgcm(t, old), []byte(`"x"`))
 	require.NoError(t, err)
-	both := sealed(t, next, old)
+	both := aesgcm(t, next, old)
 	back, err := journal.Decode(both, before)
 	require.NoError(t, err)
 	require.Equal(t, `"x"`, string(back))
 	after, err := journal.Encode(both, []byte(`"x"`))
 	require.NoError(t, err)
-	_, err = journal.Decode(sealed(t, old), after)
+	_, err = journal.Decode(aesgcm(t, old), after)
 	require.ErrorIs(t, err, journal.ErrUnknownKey)
 	require.ErrorContains(t, err, `encrypted with key "3026": give AESGCM that key too`)
-	wrong := sealed(t, journal.Key{ID: "3026", Secret: bytes.Repeat([]byte("z"), 32)})
+	wrong := aesgcm(t, journal.Key{ID: "3026", Secret: bytes.Repeat([]byte("z"), 32)})
 	_, err = journal.Decode(wrong, after)
 	require.ErrorIs(t, err, journal.ErrPayload, "the right name and the wrong secret")
 	again, err := journal.Encode(both, []byte(`"x"`))
@@ -128,7 +129,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 
 func TestKeysNeverShow(t *testing.T) {
 	k := journal.Key{ID: "k1", Secret: []byte("0123456789abcdef")}
-	c := sealed(t, k)
+	c := aesgcm(t, k)
 	_, opened := journal.Decode(c, []byte("damaged"))
 	_, made := journal.AESGCM(journal.Key{ID: "k", Secret: []byte("0123456789")})
 	var log bytes.Buffer

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -83,12 +84,22 @@ func RecordError(err error, facts ErrorFacts) *ErrorRecord {
 	r := recorder{errors: maxErrors, values: maxValues, bytes: maxBytes, lookedAt: maxLookedAt}
 	rec := r.record(err, 0)
 	if old := recordOf(err); old == nil || old.ErrorFacts == (ErrorFacts{}) {
-		rec.ErrorFacts = facts
+		rec.ErrorFacts = facts.or(rec.ErrorFacts)
 	}
 	if rec.Asked == 0 {
 		rec.Asked = len(sentinels)
 	}
 	return rec
+}
+
+// or returns the facts, with those that are missing taken from what the error says itself.
+func (f ErrorFacts) or(own ErrorFacts) ErrorFacts {
+	f.Class = cmp.Or(f.Class, own.Class)
+	if f.Mark == "" {
+		f.Mark, f.UserCode = own.Mark, own.UserCode
+	}
+	f.Status = cmp.Or(f.Status, own.Status)
+	return f
 }
 
 // String names the type, and tells the text.

@@ -34,10 +34,10 @@ func (*hostile) Unretryable() bool                       { panic("Unretryable") 
 func (*hostile) RetryMark() (classifier.Mark, string)    { panic("RetryMark") }
 func (*hostile) RunErrorClass() classifier.RunErrorClass { panic("RunErrorClass") }
 
-// nilPanic panics with a nil-like value of its own.
+// nilPanic panics with itself.
 type nilPanic struct{}
 
-func (nilPanic) Error() string { panic(error(nil)) }
+func (nilPanic) Error() string { panic(nilPanic{}) }
 
 // endless makes a new error each time it is unwrapped.
 type endless struct{ n int }
@@ -87,7 +87,7 @@ func shared(n int) error {
 }
 
 func wide(n int) error {
-	errs := make([]error, n)
+	errs := make([]error, n, n+1)
 	for i := range errs {
 		errs[i] = codeError{i}
 	}
@@ -192,7 +192,7 @@ func replayed2(t *testing.T, err error) error {
 
 // Recording what was recorded, and wrapped, again and again must not end in a record that cannot be read.
 func TestRecordsOfRecordsStayBounded(t *testing.T) {
-	err := error(io.EOF)
+	err := io.EOF
 	for i := range 400 {
 		err = replayed2(t, &loop{Next: err, Any: err})
 		if i%200 == 0 {
@@ -230,8 +230,7 @@ func askEverything(err error) {
 	_ = classifier.RetryRefused(err)
 	_ = journal.RecordError(err, journal.ErrorFacts{})
 	_ = journal.CaptureShapes.Error(journal.RecordError(err, journal.ErrorFacts{}))
-	var timeout net.Error
-	if errors.As(err, &timeout) {
+	if timeout, is := errors.AsType[net.Error](err); is {
 		_, _ = timeout.Timeout(), timeout.Error()
 	}
 }

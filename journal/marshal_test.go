@@ -2,7 +2,6 @@ package journal_test
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"testing"
 	"time"
@@ -144,7 +143,7 @@ func TestUnmarshalNamesValueAndType(t *testing.T) {
 // The happy path is json.Marshal and nothing else.
 func TestMarshalAllocatesNoMoreThanJSON(t *testing.T) {
 	v := &result{Topic: "x", Scores: []float64{1, 2}}
-	floor := testing.AllocsPerRun(200, func() { _, _ = json.Marshal(v) })
+	floor := testing.AllocsPerRun(200, func() { _, _ = json.Marshal(v) }) //nolint:musttag // as journaled
 	require.LessOrEqual(t, testing.AllocsPerRun(200, func() { _, _ = journal.Marshal("Result", v) }), floor)
 }
 
@@ -157,7 +156,7 @@ func FuzzMarshal(f *testing.F) {
 		}
 		_, err := journal.Marshal("v", map[string]any{"x": []any{v, map[string]any{"y": make(chan int)}}})
 		var fault *journal.NotSerializableError
-		require.True(t, errors.As(err, &fault))
+		require.ErrorAs(t, err, &fault)
 		require.Equal(t, `v["x"][1]["y"]`, fault.Path)
 	})
 }
@@ -173,7 +172,7 @@ func BenchmarkMarshal(b *testing.B) {
 	b.Run("floor", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _ = json.Marshal(v)
+			_, _ = json.Marshal(v) //nolint:musttag // as journaled
 		}
 	})
 }

@@ -113,22 +113,21 @@ func local() error {
 	return here{codeError{7}}
 }
 
-func numErr() error     { _, err := strconv.Atoi("12x"); return err }
-func ptr[T any](v T) *T { return &v }
+func numErr() error { _, err := strconv.Atoi("12x"); return err }
 
 // realErrors are errors as code really gets them.
 func realErrors() map[string]error {
 	_, pathErr := os.Open("/no/such/file")
 	_, execErr := exec.LookPath("no-such-program-anywhere")
 	_, parseErr := time.Parse(time.RFC3339, "yesterday")
-	_, urlErr := url.Parse("http://[::1")
+	_, urlErr := url.Parse("http://[::1") //nolint:staticcheck // the error is wanted
 	_, hexErr := hex.DecodeString("zz")
 	_, base64Err := base64.StdEncoding.DecodeString("!")
 	syntaxErr := json.Unmarshal([]byte("{"), new(any))
 	badJSON := json.Unmarshal([]byte(`{"a":`+"\x01}"), new(any))
-	typeErr := json.Unmarshal([]byte(`{"Code":"x"}`), new(codeError))
-	namedTypeErr := json.Unmarshal([]byte(`[1]`), new(codeError))
-	_, chanErr := json.Marshal(make(chan int))
+	typeErr := json.Unmarshal([]byte(`{"Code":"x"}`), new(codeError)) //nolint:musttag // the error is wanted
+	namedTypeErr := json.Unmarshal([]byte(`[1]`), new(codeError))     //nolint:musttag // the error is wanted
+	_, chanErr := json.Marshal(make(chan int))                        //nolint:staticcheck // the error is wanted
 	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	deadline, cancel := context.WithTimeoutCause(context.Background(), -1, errMine)
 	defer cancel()
@@ -199,7 +198,7 @@ func realErrors() map[string]error {
 		// go-openai
 		"API 404":               A(404),
 		"API 503":               fmt.Errorf("node draft: %w", A(503)),
-		"API, code text":        &openai.APIError{HTTPStatusCode: 429, Code: "insufficient_quota", Type: "insufficient_quota", Message: "You exceeded your quota", Param: ptr("model")},
+		"API, code text":        &openai.APIError{HTTPStatusCode: 429, Code: "insufficient_quota", Type: "insufficient_quota", Message: "You exceeded your quota", Param: new("model")},
 		"API, code int":         &openai.APIError{Code: 502, Message: "bad gateway"},
 		"API, code float":       &openai.APIError{Code: 502.0, Message: "bad gateway"},
 		"API, code nil":         &openai.APIError{HTTPStatusCode: 500, Message: "x"},
