@@ -19,6 +19,7 @@ func (s *Store) Append(ctx context.Context, l journal.Lease, a journal.Append) e
 	}
 	defer s.end()
 	o := &appending{lease: l, Append: a, row: journal.EncodeRow(l.Run, a.After+1, a.Events)}
+	o.special = len(a.Events) == 0 || journal.CheckpointIn(a.Events) >= 0 || journal.StatusAfter(a.Events) != ""
 	return s.do(ctx, o, len(o.row))
 }
 
@@ -26,22 +27,40 @@ type appending struct {
 	lease journal.Lease
 	journal.Append
 	row []byte
+	// special is true if more changes than the head.
+	special bool
 }
 
 func (*appending) op() string    { return "append" }
 func (o *appending) run() string { return o.lease.Run }
 
+// known returns the lease that makes an append one insertion: one that this store has given and knows all about. It is nil if
+// more must be read, or written, than that.
+func (o *appending) known(t *tx) *lease {
+	l := t.given(o.lease.Run)
+	if l == nil || o.special || l.token != o.lease.Token || l.head != o.After {
+		return nil
+	}
+	return l
+}
+
 func (o *appending) apply(t *tx) error {
+	if l := o.known(t); l != nil {
+		if wrote, err := t.insert(l.key, l.token, o.After+1, len(o.Events), o.row); wrote || err != nil {
+			t.raise(l, l.head+int64(len(o.Events)))
+			return err
+		}
+	}
 	st, err := t.run(o.lease.Run)
 	if err != nil {
 		return err
 	}
-	if st.token != o.lease.Token {
+	if !st.has(o.lease) {
 		return fenced(st, o.lease)
 	}
 	if o.After != st.head || len(o.Events) == 0 {
 		if there, err := t.has(st, o.Append); there || err != nil {
-			return err
+			return t.broken(err)
 		}
 	}
 	switch {
@@ -53,29 +72,32 @@ func (o *appending) apply(t *tx) error {
 	if err := checkEnd(st.id, o.Events); err != nil {
 		return err
 	}
-	return t.append(st, o.Events, o.row, o.Due)
+	return o.write(t, st)
 }
 
-// append writes a row behind the run's last one.
-func (t *tx) append(st *runState, events []journal.Event, row []byte, due time.Time) error {
-	t.touch(st)
-	if err := t.exec(t.insertEvents, st.key, st.head+1, len(events), row); err != nil {
+// write puts the events behind the run's last one.
+func (o *appending) write(t *tx, st *runState) error {
+	if _, err := t.insert(st.key, st.token, o.After+1, len(o.Events), o.row); err != nil {
 		return err
 	}
-	first := st.head + 1
-	st.head += int64(len(events))
-	checkpoint, status := journal.CheckpointIn(events), journal.StatusAfter(events)
-	if checkpoint < 0 && status == "" {
-		return nil
+	if i := journal.CheckpointIn(o.Events); i >= 0 {
+		st.checkpoint = o.After + 1 + int64(i)
 	}
-	if checkpoint >= 0 {
-		st.checkpoint = first + int64(checkpoint)
-	}
-	if status != "" {
+	if status := journal.StatusAfter(o.Events); status != "" {
 		st.become(status, stamp(time.Now()))
 		if status == journal.Suspended {
-			st.due = stamp(due)
+			st.due = stamp(o.Due)
 		}
+	}
+	l := t.given(st.id)
+	switch {
+	case l != nil && st.status.Terminal():
+		t.pending[st.id] = nil
+	case l != nil:
+		t.raise(l, st.head+int64(len(o.Events)))
+	}
+	if !o.special {
+		return nil
 	}
 	return t.save(st)
 }
@@ -93,10 +115,6 @@ func (t *tx) has(st *runState, a journal.Append) (bool, error) {
 		from := a.After + int64(next)
 		there, err := readPage(context.Background(), t.rows, runRef{id: st.id, key: st.key}, from)
 		if err != nil {
-			t.fault = err
-			if isOurs(err) {
-				t.fault = nil // the run's own trouble
-			}
 			return false, err
 		}
 		if len(there) == 0 {

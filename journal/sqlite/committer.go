@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,12 +29,38 @@ type committer struct {
 	files files
 	// suspect is set once the files were not there, so that nothing more is written before they are back.
 	suspect bool
+	// busySince is when the lock was first found taken, by whom waited were waiting then; zero if it was not.
+	busySince time.Time
+	waited    int
+	// crowd is true if several were told at once. They are let go first, since what they write next can share a transaction;
+	// the committer would otherwise find the first of them alone. It costs a lone writer nothing.
+	crowd bool
+	// hook lets tests cut writes off.
+	hook atomic.Pointer[func(place) error]
+	batch []*request // memory for the next one
 
 	mu      sync.Mutex
 	waiting []*request
 	stopped bool
 	wake    chan struct{}
 	done    chan struct{}
+}
+
+// place is where a write may be cut off.
+type place string
+
+const (
+	atCall      place = "at the call"
+	beforeWrite place = "before the transaction"
+	beforeEnd   place = "before the commit"
+	behindEnd   place = "behind the commit"
+)
+
+func (c *committer) at(p place) error {
+	if hook := c.hook.Load(); hook != nil {
+		return (*hook)(p)
+	}
+	return nil
 }
 
 // operation is what a request wants done.
@@ -45,7 +73,7 @@ type operation interface {
 }
 
 // lost is an operation that wants to know when it was not done although its caller is gone or has been told so.
-type lost interface{ lost(c *committer, err error) }
+type lost interface{ lost(c *committer) }
 
 // request is an operation on its way through the committer.
 type request struct {
@@ -72,7 +100,7 @@ func newCommitter(s *Store) (*committer, error) {
 	}
 	c := &committer{conn: conn, files: files{path: s.path}, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if c.tx, err = newTx(s, conn); err == nil {
-		err = c.files.checkMain()
+		err = c.files.check()
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -133,20 +161,106 @@ func (c *committer) abandon(o operation) {
 	c.nudge()
 }
 
-// loop is the committer's goroutine.
+// loop is the committer's goroutine. It asks for the lock again and again by itself, since beside a busy writer SQLite's own
+// waiting, which takes longer and longer rests, may find the lock taken for seconds.
 func (c *committer) loop() {
 	defer close(c.done)
 	for {
+		if c.crowd {
+			runtime.Gosched()
+		}
 		n := c.await()
 		if n == 0 {
 			return
 		}
-		if err := c.begin(); err != nil {
-			c.fail(c.take(n, 0), err)
+		err := c.round(n)
+		if c.busyStill(n, err) {
+			pause()
 			continue
 		}
-		c.commit(c.take(maxBatch, maxBatchBytes))
+		if err != nil {
+			c.fail(c.take(max(c.waited, 1), 0), err)
+		}
+		c.busySince, c.waited = time.Time{}, 0
 	}
+}
+
+// busyStill reports whether err is a lock that may be had yet.
+func (c *committer) busyStill(n int, err error) bool {
+	if code := codeOf(err); code != sqlite3.SQLITE_BUSY && code != sqlite3.SQLITE_LOCKED {
+		c.waited = n
+		return false
+	}
+	if c.busySince.IsZero() {
+		c.busySince, c.waited = time.Now(), n
+	}
+	return time.Since(c.busySince) < c.tx.store.busy
+}
+
+func pause() {
+	const least, spread = 300 * time.Microsecond, 700 * time.Microsecond
+	<-time.After(least + rand.N(spread))
+}
+
+// round does some of what waits, or fails without having done anything.
+func (c *committer) round(n int) error {
+	if c.suspect {
+		if err := c.files.check(); err != nil {
+			return err
+		}
+		c.suspect = false
+	}
+	if err := c.at(beforeWrite); err != nil {
+		return err
+	}
+	if n == 1 {
+		if done, err := c.alone(); done || err != nil {
+			c.crowd = false
+			return err
+		}
+	}
+	if err := c.tx.begin(); err != nil {
+		return err
+	}
+	batch := c.take(maxBatch, maxBatchBytes)
+	c.crowd = len(batch) > 1
+	c.commit(batch)
+	return nil
+}
+
+// alone does the only request that waits, if it is an append that one insertion does: that is a transaction by itself.
+func (c *committer) alone() (done bool, err error) {
+	c.mu.Lock()
+	r := c.waiting[0]
+	c.mu.Unlock()
+	o, ok := r.operation.(*appending)
+	if !ok {
+		return false, nil
+	}
+	l := o.known(c.tx)
+	if l == nil || !r.state.CompareAndSwap(queued, taken) {
+		return false, nil
+	}
+	c.tx.wrote, c.tx.fault = false, nil
+	wrote, err := c.tx.insert(l.key, l.token, o.After+1, len(o.Events), o.row)
+	if !wrote && (err == nil || codeOf(err) == sqlite3.SQLITE_BUSY) {
+		r.state.CompareAndSwap(taken, queued)
+		return false, err
+	}
+	c.mu.Lock()
+	c.shift(1)
+	c.mu.Unlock()
+	c.tx.raise(l, l.head+int64(len(o.Events)))
+	c.batch = append(c.batch[:0], r)
+	c.conclude(c.batch, err)
+	return true, nil
+}
+
+// shift removes the first of those that wait. The caller holds the lock.
+func (c *committer) shift(n int) {
+	rest := copy(c.waiting, c.waiting[n:])
+	clear(c.waiting[rest:])
+	c.waiting = c.waiting[:rest]
 }
 
 // await returns how many requests wait, at least one; 0 once the store is closed.
@@ -166,7 +280,7 @@ func (c *committer) await() int {
 // those that nobody waits for any more.
 func (c *committer) take(n, size int) []*request {
 	c.mu.Lock()
-	batch := c.tx.batch[:0]
+	batch := c.batch[:0]
 	i, bytes := 0, 0
 	for ; i < len(c.waiting) && i < n; i++ {
 		r := c.waiting[i]
@@ -176,104 +290,98 @@ func (c *committer) take(n, size int) []*request {
 		if r.state.CompareAndSwap(queued, taken) {
 			batch = append(batch, r)
 		} else if l, ok := r.operation.(lost); ok {
-			l.lost(c, context.Canceled)
+			l.lost(c)
 		}
 	}
-	rest := copy(c.waiting, c.waiting[i:])
-	clear(c.waiting[rest:])
-	c.waiting = c.waiting[:rest]
+	c.shift(i)
 	c.mu.Unlock()
-	c.tx.batch = batch
+	c.batch = batch
 	return batch
-}
-
-// begin gets the lock for writing. It asks again and again by itself, since beside a busy writer SQLite's own waiting, which
-// takes longer and longer rests, may find the lock taken for seconds.
-func (c *committer) begin() error {
-	if c.suspect {
-		if err := c.files.check(); err != nil {
-			return err
-		}
-		c.suspect = false
-	}
-	const least, spread = 300 * time.Microsecond, 700 * time.Microsecond
-	start := time.Now()
-	for {
-		err := c.tx.begin()
-		if code := codeOf(err); code != sqlite3.SQLITE_BUSY && code != sqlite3.SQLITE_LOCKED || time.Since(start) >= c.tx.store.busy {
-			return err
-		}
-		<-time.After(least + rand.N(spread))
-	}
 }
 
 // commit does a batch in one transaction, which has begun, and tells the callers.
 func (c *committer) commit(batch []*request) {
-	refused := 0
 	for {
-		wrote, bad := c.apply(batch)
+		bad := c.apply(batch)
 		if bad < 0 {
-			c.finish(batch, wrote)
+			break
+		}
+		fault := c.tx.fault
+		c.tx.rollback()
+		if mayPass(fault) || isCorrupt(fault) {
+			c.fail(batch, fault)
 			return
 		}
 		// Nobody has been told anything yet, so it is as if this one had not been in the batch.
-		r := batch[bad]
-		r.err = c.tx.store.fault(r.op(), r.run(), false, c.tx.fault)
-		c.tx.rollback()
-		if mayPass(c.tx.fault) || isCorrupt(c.tx.fault) {
-			c.fail(batch, c.tx.fault)
-			return
-		}
-		c.settle(r)
-		batch = append(batch[:bad], batch[bad+1:]...)
-		refused++
-		if err := c.begin(); err != nil {
+		c.fail(batch[bad:bad+1], fault)
+		batch = slices.Delete(batch, bad, bad+1)
+		if err := c.beginAgain(); err != nil {
 			c.fail(batch, err)
 			return
 		}
 	}
-}
-
-// apply does the operations of a batch and returns whether any has written, and which one broke the transaction; -1 if none.
-func (c *committer) apply(batch []*request) (wrote bool, bad int) {
-	c.tx.refresh(batch)
-	for i, r := range batch {
-		if c.tx.fault == nil {
-			r.err = r.apply(c.tx)
+	if c.tx.wrote {
+		err := c.at(beforeEnd)
+		if err == nil {
+			err = c.tx.commit()
 		}
-		if c.tx.fault != nil {
-			return false, i
-		}
-	}
-	return c.tx.wrote, -1
-}
-
-// finish ends the transaction and tells the callers.
-func (c *committer) finish(batch []*request, wrote bool) {
-	if !wrote {
-		c.tx.end()
-	} else if err := c.tx.commit(); err != nil {
-		// What failed for want of space is not in the file; whatever else happened, it may be.
-		code := codeOf(err)
-		unknown := code != sqlite3.SQLITE_FULL && code != sqlite3.SQLITE_BUSY
-		c.tx.rollback()
-		if unknown {
-			c.tx.distrust()
-		}
-		c.failAs(batch, unknown, err)
+		c.conclude(batch, err)
 		return
-	} else if err := c.files.check(); err != nil {
-		c.suspect = true
-		c.tx.publish()
-		c.tx.distrust()
-		c.failAs(batch, true, err)
-		return
-	} else {
-		c.tx.publish()
 	}
+	c.tx.end()
 	for _, r := range batch {
 		c.settle(r)
 	}
+}
+
+func (c *committer) beginAgain() error {
+	for start := time.Now(); ; pause() {
+		err := c.tx.begin()
+		if codeOf(err) != sqlite3.SQLITE_BUSY || time.Since(start) >= c.tx.store.busy {
+			return err
+		}
+	}
+}
+
+// apply does the operations of a batch and returns which one broke the transaction; -1 if none.
+func (c *committer) apply(batch []*request) int {
+	for i, r := range batch {
+		if r.err = r.apply(c.tx); c.tx.fault != nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// conclude tells the callers of a batch what came of its commit.
+func (c *committer) conclude(batch []*request, err error) {
+	if err == nil {
+		err = c.at(behindEnd)
+	}
+	if err == nil {
+		// Asked behind the commit, so that no caller is told of a write to a file that was gone by then.
+		if err = c.files.check(); err != nil {
+			c.suspect = true
+			c.tx.distrust()
+			c.failAs(batch, true, err)
+			return
+		}
+		c.tx.publish()
+		for _, r := range batch {
+			c.settle(r)
+		}
+		return
+	}
+	// What failed for want of space is not in the file. Whatever else happened, it may be.
+	code := codeOf(err)
+	if code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_BUSY {
+		c.tx.rollback()
+		c.fail(batch, err)
+		return
+	}
+	c.tx.distrust()
+	c.tx.rollback()
+	c.failAs(batch, true, err)
 }
 
 func (c *committer) fail(batch []*request, err error) { c.failAs(batch, false, err) }
@@ -282,7 +390,7 @@ func (c *committer) failAs(batch []*request, unknown bool, err error) {
 	for _, r := range batch {
 		r.err = c.tx.store.fault(r.op(), r.run(), unknown, err)
 		if l, ok := r.operation.(lost); ok {
-			l.lost(c, r.err)
+			l.lost(c)
 		}
 		c.settle(r)
 	}
@@ -295,6 +403,6 @@ func (c *committer) settle(r *request) {
 		return
 	}
 	if l, ok := r.operation.(lost); ok {
-		l.lost(c, context.Canceled)
+		l.lost(c)
 	}
 }

@@ -40,8 +40,7 @@ func (o *deletion) apply(t *tx) error {
 
 // remove deletes a run.
 func (t *tx) remove(st *runState) error {
-	t.touch(st)
-	st.gone, st.given = true, false
+	t.pending[st.id] = nil
 	for _, stmt := range []*sql.Stmt{t.deleteEvents, t.deleteInbox, t.deleteRun} {
 		if err := t.exec(stmt, st.key); err != nil {
 			return err
@@ -91,8 +90,7 @@ func (*pruning) run() string { return "" }
 func (o *pruning) apply(t *tx) error {
 	ids, last, err := o.candidates(t)
 	if err != nil {
-		t.fault = err
-		return err
+		return t.broken(err)
 	}
 	now := time.Now()
 	deleted := 0

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"os"
+	"time"
 )
 
 // files notices that the database was deleted or replaced while it is open: SQLite would go on writing to a file that has
@@ -9,12 +10,20 @@ import (
 type files struct {
 	path      string
 	main, wal os.FileInfo
+	logSeen   time.Time
 }
 
-// check returns errGone unless the files at the paths are those that were there first. The log is only there once somebody
-// has written.
+// check returns errGone unless the files at the paths are those that were there first. The log, which nobody deletes by
+// accident, is looked at once a second.
 func (f *files) check() error {
-	return firstOf(isStill(f.path, &f.main), isStill(f.path+"-wal", &f.wal))
+	if err := isStill(f.path, &f.main); err != nil {
+		return err
+	}
+	if now := time.Now(); now.Sub(f.logSeen) > time.Second {
+		f.logSeen = now
+		return isStill(f.path+"-wal", &f.wal)
+	}
+	return nil
 }
 
 // checkMain is check for reads, which may come before the log.
@@ -35,15 +44,6 @@ func isStill(path string, known *os.FileInfo) error {
 		*known = now
 	case !os.SameFile(*known, now):
 		return errGone
-	}
-	return nil
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

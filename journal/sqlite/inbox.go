@@ -11,8 +11,6 @@ import (
 	"github.com/pawl-go/pawl/journal"
 )
 
-const selectMessages = "SELECT seq, kind, name, key, time, payload, sum FROM inbox WHERE run = ?1"
-
 // Send implements journal.Store.
 func (s *Store) Send(ctx context.Context, run string, m journal.Message) (journal.Message, error) {
 	if err := checkID(run); err != nil {
@@ -70,8 +68,7 @@ func (t *tx) receive(st *runState, m journal.Message) (journal.Message, error) {
 	result, err := t.insertMessage.ExecContext(context.Background(), st.key, m.Seq, string(m.Kind), m.Name, m.Key, micros(m.Time),
 		m.Payload, messageSum(st.id, &m))
 	if err != nil {
-		t.fault = err
-		return m, err
+		return m, t.broken(err)
 	}
 	id, err := result.LastInsertId()
 	t.notes = append(t.notes, note{run: st.id, id: id})
@@ -85,17 +82,13 @@ func (t *tx) keyed(st *runState, key string) (journal.Message, bool, error) {
 	}
 	rows, err := t.byKey.QueryContext(context.Background(), st.key, key)
 	if err != nil {
-		t.fault = err
-		return journal.Message{}, false, err
+		return journal.Message{}, false, t.broken(err)
 	}
 	messages, err := scanMessages(st.id, rows)
-	if err != nil && !isOurs(err) {
-		t.fault = err
-	}
 	if len(messages) == 0 {
-		return journal.Message{}, false, err
+		return journal.Message{}, false, t.broken(err)
 	}
-	return messages[0], true, err
+	return messages[0], true, t.broken(err)
 }
 
 // Inbox implements journal.Store.

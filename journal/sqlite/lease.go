@@ -45,13 +45,13 @@ type creation struct {
 func (*creation) op() string    { return "create" }
 func (o *creation) run() string { return o.Run.ID }
 
-func (o *creation) lost(c *committer, _ error) { c.tx.forget(o.Run.ID, o.given.Token) }
+func (o *creation) lost(c *committer) { c.tx.forget(o.Run.ID, o.given.Token) }
 
 func (o *creation) apply(t *tx) error {
 	o.given = journal.Lease{}
 	now := stamp(time.Now())
 	r := &o.Run
-	st := &runState{id: r.ID, epoch: t.epoch}
+	st := &runState{id: r.ID}
 	st.become(journal.StatusAfter(o.Events), now)
 	if i := journal.CheckpointIn(o.Events); i >= 0 {
 		st.checkpoint = int64(i) + 1
@@ -67,9 +67,8 @@ func (o *creation) apply(t *tx) error {
 	if !made {
 		return &journal.ExistsError{Run: r.ID}
 	}
-	t.others[r.ID] = st
 	st.head = int64(len(o.Events))
-	if err := t.exec(t.insertEvents, st.key, 1, len(o.Events), o.row); err != nil {
+	if _, err := t.insert(st.key, st.token, 1, len(o.Events), o.row); err != nil {
 		return err
 	}
 	for _, m := range o.Messages {
@@ -86,12 +85,11 @@ func (o *creation) apply(t *tx) error {
 
 // lease gives the run to an owner.
 func (t *tx) lease(st *runState, c journal.Claim, now time.Time) (journal.Lease, error) {
-	t.touch(st)
 	st.become(journal.Running, now)
 	st.token++
-	st.owner, st.holder, st.until, st.given = c.Owner, t.store.owners.name, stamp(now.Add(c.TTL)), true
-	lease := journal.Lease{Run: st.id, Token: st.token, Owner: st.owner, Until: st.until, Head: st.head}
-	return lease, t.save(st)
+	st.owner, st.holder, st.until = c.Owner, t.store.owners.name, stamp(now.Add(c.TTL))
+	t.pending[st.id] = &lease{key: st.key, token: st.token, head: st.head, until: st.until}
+	return journal.Lease{Run: st.id, Token: st.token, Owner: st.owner, Until: st.until, Head: st.head}, t.save(st)
 }
 
 // Acquire implements journal.Store. A holder whose process has died, or has closed its store, is gone at once.
@@ -119,7 +117,7 @@ type acquisition struct {
 func (*acquisition) op() string    { return "acquire" }
 func (o *acquisition) run() string { return o.id }
 
-func (o *acquisition) lost(c *committer, _ error) { c.tx.forget(o.id, o.given.Token) }
+func (o *acquisition) lost(c *committer) { c.tx.forget(o.id, o.given.Token) }
 
 func (o *acquisition) apply(t *tx) error {
 	o.given = journal.Lease{}
@@ -131,7 +129,7 @@ func (o *acquisition) apply(t *tx) error {
 	switch {
 	case st.status.Terminal():
 		return ended(st)
-	case t.held(st, now):
+	case t.held(st, now) && st.owner != o.claim.Owner:
 		return locked(st)
 	}
 	o.given, err = t.lease(st, o.claim, now)
@@ -167,7 +165,7 @@ type renewal struct {
 func (*renewal) op() string    { return "renew" }
 func (o *renewal) run() string { return o.lease.Run }
 
-func (o *renewal) lost(c *committer, _ error) {
+func (o *renewal) lost(c *committer) {
 	if o.ttl <= 0 {
 		c.tx.forget(o.lease.Run, o.lease.Token)
 	}
@@ -179,21 +177,24 @@ func (o *renewal) apply(t *tx) error {
 		return err
 	}
 	switch {
-	case st.token != o.lease.Token:
+	case !st.has(o.lease):
 		return fenced(st, o.lease)
 	case st.status.Terminal():
 		return ended(st)
 	}
-	t.touch(st)
 	now := stamp(time.Now())
 	if o.ttl > 0 {
 		st.until = stamp(now.Add(o.ttl))
+		if l := t.given(st.id); l != nil {
+			l.until = st.until
+		}
 		o.given = o.lease
 		o.given.Until = st.until
 		return t.save(st)
 	}
 	st.token++ // of nobody: what the owner may still try is refused
 	st.free()
+	t.pending[st.id] = nil
 	if st.status == journal.Running {
 		st.become(journal.Pending, now)
 	}

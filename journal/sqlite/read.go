@@ -15,10 +15,6 @@ type reads struct {
 	run, key, rows, messages, news, newest *sql.Stmt
 }
 
-// selectRows finds the row that has the event behind a number, and those behind it.
-const selectRows = `SELECT seq, n, row FROM events WHERE run = ?1 AND seq >= coalesce(
-	(SELECT max(seq) FROM events WHERE run = ?1 AND seq <= ?2 + 1), 0) ORDER BY seq LIMIT 256`
-
 func prepareReads(db *sql.DB) (*reads, error) {
 	r := &reads{}
 	for _, p := range []struct {
@@ -71,8 +67,7 @@ func (s *Store) reading(ctx context.Context, op, run string, f func() error) err
 // Events implements journal.Store. It reads a part of the journal at a time, and holds nothing while the loop's body runs.
 func (s *Store) Events(ctx context.Context, run string, after int64) iter.Seq2[journal.Event, error] {
 	return func(yield func(journal.Event, error) bool) {
-		at := runRef{id: run}
-		after = max(after, 0)
+		at, after := runRef{id: run}, max(after, 0)
 		for {
 			page, err := s.page(ctx, &at, after)
 			for _, e := range page {

@@ -75,6 +75,9 @@ func Open(path string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
+// Path returns the path of the file: absolute, and without symbolic links.
+func (s *Store) Path() string { return s.path }
+
 // Close waits for the calls under way and closes the file. Leases that were not given up end at once. It may be called more
 // than once.
 func (s *Store) Close() error {
@@ -93,7 +96,7 @@ func (s *Store) Close() error {
 func (s *Store) release() error {
 	var errs []error
 	if s.committer != nil {
-		errs = append(errs, s.committer.conn.Close())
+		errs = append(errs, s.committer.tx.close(), s.committer.conn.Close())
 	}
 	for _, db := range []*sql.DB{s.reader, s.writer} {
 		if db != nil {
@@ -115,6 +118,10 @@ func (s *Store) begin(ctx context.Context) error {
 	if s.closed {
 		s.use.RUnlock()
 		return s.errClosed()
+	}
+	if err := s.at(atCall); err != nil {
+		s.use.RUnlock()
+		return s.fault("begin", "", false, err)
 	}
 	return nil
 }

@@ -1,22 +1,91 @@
 package sqlite_test
 
 import (
+	"database/sql"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	driver "modernc.org/sqlite"
 
 	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/journal/journaltest"
 	"github.com/pawl-go/pawl/journal/sqlite"
 )
 
-// newRun is a run with its first event.
-func newRun(id string) journal.NewRun {
-	return journal.NewRun{
-		Run:    journal.Run{ID: id, Kind: journal.GraphRun, Name: "g"},
-		Events: []journal.Event{{Kind: journal.RunStart, Time: time.Now()}},
+func TestMain(m *testing.M) {
+	if child := os.Getenv(childEnv); child != "" {
+		os.Exit(runChild(child))
 	}
+	goleak.VerifyTestMain(m)
+}
+
+// The suite that every store passes.
+func TestStore(t *testing.T) {
+	// Each rule has a store of its own. A copy of an empty one is made faster than a new one.
+	made := file(t)
+	s, err := sqlite.Open(made)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	journaltest.Run(t, journaltest.Harness{
+		Open: func(t *testing.T) journal.Store { return open(t, copied(t, made)) },
+		Reopen: func(t *testing.T, s journal.Store) journal.Store {
+			store := s.(*sqlite.Store)
+			require.NoError(t, store.Close())
+			return open(t, store.Path())
+		},
+		Second:  func(t *testing.T, s journal.Store) journal.Store { return open(t, s.(*sqlite.Store).Path()) },
+		Cuts:    cuts(),
+		Corrupt: corrupt,
+	})
+}
+
+// cuts are the places where a write can be cut off.
+func cuts() []journaltest.Cut {
+	cut := func(name string, when journaltest.When) journaltest.Cut {
+		return journaltest.Cut{Name: name, When: when, Arm: func(_ *testing.T, s journal.Store) { s.(*sqlite.Store).CutAt(name) }}
+	}
+	return []journaltest.Cut{
+		cut("before the transaction", journaltest.Before),
+		cut("before the commit", journaltest.Before),
+		cut("behind the commit", journaltest.After),
+	}
+}
+
+// corrupt changes a byte of the row that has an event.
+func corrupt(t *testing.T, s journal.Store, run string, seq int64) {
+	db := attach(t, s.(*sqlite.Store).Path())
+	result, err := db.Exec(`UPDATE events SET row = substr(row, 1, length(row) / 2) || x'ff' || substr(row, length(row) / 2 + 2)
+		WHERE run = (SELECT key FROM runs WHERE id = ?) AND seq <= ? AND seq + n > ?`, run, seq, seq)
+	require.NoError(t, err)
+	n, err := result.RowsAffected()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+}
+
+// attach opens a file as another program would.
+func attach(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	c, err := driver.NewConnector("file:" + path + "?_busy_timeout=5000&_txlock=immediate")
+	require.NoError(t, err)
+	db := sql.OpenDB(c)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+func file(t testing.TB) string { return filepath.Join(t.TempDir(), "runs.db") }
+
+// copied returns a copy of a closed database.
+func copied(t testing.TB, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	to := file(t)
+	require.NoError(t, os.WriteFile(to, data, 0o600))
+	return to
 }
 
 func open(t testing.TB, path string, opts ...sqlite.Option) *sqlite.Store {
@@ -27,29 +96,37 @@ func open(t testing.TB, path string, opts ...sqlite.Option) *sqlite.Store {
 	return s
 }
 
-func TestARunIsWrittenAndRead(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "runs.db")
-	s := open(t, path)
-	n := newRun("one")
-	n.Claim = journal.Claim{Owner: "me", TTL: time.Minute}
+// newRun is a run with its first event.
+func newRun(id string) journal.NewRun {
+	return journal.NewRun{
+		Run:    journal.Run{ID: id, Kind: journal.GraphRun, Name: "g"},
+		Events: []journal.Event{{Kind: journal.RunStart, Time: time.Now()}},
+	}
+}
+
+// held makes a run and holds it.
+func held(t testing.TB, s journal.Store, id string) journal.Lease {
+	t.Helper()
+	n := newRun(id)
+	n.Claim = journal.Claim{Owner: "me", TTL: time.Hour}
 	l, err := s.Create(t.Context(), n)
 	require.NoError(t, err)
-	for i := range int64(10) {
-		events := []journal.Event{{Kind: journal.StepDone, Name: "a", N: int(i)}, {Kind: journal.StepDone, Name: "b", N: int(i)}}
-		require.NoError(t, s.Append(t.Context(), l, journal.Append{After: 1 + 2*i, Events: events}))
+	return l
+}
+
+// add appends a step.
+func add(t testing.TB, s journal.Store, l journal.Lease, after int64) error {
+	t.Helper()
+	return s.Append(t.Context(), l, journal.Append{After: after, Events: stepOf(after)})
+}
+
+// read returns the events of a run.
+func read(t testing.TB, s journal.Store, run string) []journal.Event {
+	t.Helper()
+	var events []journal.Event
+	for e, err := range s.Events(t.Context(), run, 0) {
+		require.NoError(t, err)
+		events = append(events, e)
 	}
-	require.NoError(t, s.Append(t.Context(), l, journal.Append{After: 21, Events: []journal.Event{{Kind: journal.RunComplete}}}))
-	for after := range int64(23) {
-		next := after
-		for e, err := range s.Events(t.Context(), "one", after) {
-			require.NoError(t, err)
-			next++
-			require.Equal(t, next, e.Seq)
-		}
-		require.EqualValues(t, 22, next)
-	}
-	r, err := s.Load(t.Context(), "one")
-	require.NoError(t, err)
-	require.Equal(t, journal.Completed, r.Status)
-	require.EqualValues(t, 22, r.Head)
+	return events
 }

@@ -3,59 +3,45 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/pawl-go/pawl/journal"
 )
 
-// tx is the committer's transaction: one value for all of them, one after another. It knows the runs whose leases this store
-// has given, and keeps that knowledge true.
+// tx is the committer's transaction: one value for all of them, one after another.
 type tx struct {
 	store *Store
 	conn  *sql.Conn
-	batch []*request // memory for the next one
+	statements
 
-	begins, commits, rollbacks, version, tokens, load *sql.Stmt
-	insertRun, insertEvents, saveRun, rows            *sql.Stmt
-	byKey, nextMessage, insertMessage                 *sql.Stmt
-	deleteEvents, deleteInbox, deleteRun, raiseFloor  *sql.Stmt
-
-	// number counts transactions. epoch counts the transactions of others that were noticed.
-	number, epoch, seen int64
-	wrote               bool
-	fault               error // the first failure of a statement; it breaks the transaction
+	wrote bool
+	fault error // the first failure of a statement; it breaks the transaction
 
 	// leases has the runs whose latest lease this store has given to somebody who, as far as it knows, still has it.
-	leases map[string]*runState
-	// others has the other runs that this transaction has looked at, touched what a rollback must restore.
-	others  map[string]*runState
-	touched []savedState
+	leases map[string]*lease
+	// pending is what becomes of leases if the transaction is committed; nil where a lease ends. raised is what has been
+	// changed in leases already, to be undone if it is not.
+	pending map[string]*lease
+	raised  []raise
 	notes   []note
 	// sweepAt is how many leases there may be before those that have run out are forgotten.
 	sweepAt int
 }
 
-// runState is what writing to a run needs to know of it.
-type runState struct {
-	id                           string
-	key, token, head, checkpoint int64
-	status                       journal.Status
-	owner, holder                string
-	updated, due, until          time.Time
-
-	given   bool  // this store has given its latest lease
-	gone    bool  // this transaction has deleted it
-	epoch   int64 // when it was known to be true; unknown if only the file can tell
-	touched int64 // the number of the last transaction that has changed it
+// lease is what an append needs to know of a run. Nobody but the owner of its latest lease changes that, so it is true for as
+// long as the token is.
+type lease struct {
+	key, token int64
+	head       int64 // unknown after a commit of unknown outcome
+	until      time.Time
 }
 
 const unknown = -1
 
-type savedState struct {
-	at  *runState
-	was runState
+type raise struct {
+	lease *lease
+	from  int64
 }
 
 // note is a message that somebody may wait for.
@@ -66,40 +52,8 @@ type note struct {
 
 func newTx(s *Store, conn *sql.Conn) (*tx, error) {
 	const firstSweep = 1024
-	t := &tx{store: s, conn: conn, leases: map[string]*runState{}, others: map[string]*runState{}, sweepAt: firstSweep, epoch: 1}
-	for _, p := range []struct {
-		stmt  **sql.Stmt
-		query string
-	}{
-		{&t.begins, "BEGIN IMMEDIATE"},
-		{&t.commits, "COMMIT"},
-		{&t.rollbacks, "ROLLBACK"},
-		{&t.version, "PRAGMA data_version"},
-		{&t.tokens, "SELECT id, token FROM runs WHERE key IN (SELECT value FROM json_each(?))"},
-		{&t.load, `SELECT key, token, checkpoint, status, owner, holder, updated, due, until,
-			(SELECT seq + n - 1 FROM events WHERE run = key ORDER BY seq DESC LIMIT 1) FROM runs WHERE id = ?`},
-		{&t.insertRun, `INSERT INTO runs (id, kind, name, version, fingerprint, thread, link_kind, link_run, link_step, created,
-			status, updated, due, checkpoint, token, owner, holder, until)
-			SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, token, '', '', NULL FROM floor WHERE true
-			ON CONFLICT (id) DO NOTHING RETURNING key, token`},
-		{&t.insertEvents, "INSERT INTO events (run, seq, n, row) VALUES (?, ?, ?, ?)"},
-		{&t.saveRun, `UPDATE runs SET token = ?, checkpoint = ?, status = ?, owner = ?, holder = ?, updated = ?, due = ?, until = ?
-			WHERE key = ?`},
-		{&t.rows, selectRows},
-		{&t.byKey, selectMessages + " AND key = ?2 AND key <> ''"},
-		{&t.nextMessage, "SELECT coalesce(max(seq), 0) + 1 FROM inbox WHERE run = ?"},
-		{&t.insertMessage, "INSERT INTO inbox (run, seq, kind, name, key, time, payload, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
-		{&t.deleteEvents, "DELETE FROM events WHERE run = ?"},
-		{&t.deleteInbox, "DELETE FROM inbox WHERE run = ?"},
-		{&t.deleteRun, "DELETE FROM runs WHERE key = ?"},
-		{&t.raiseFloor, "UPDATE floor SET token = ? WHERE token < ?1"},
-	} {
-		var err error
-		if *p.stmt, err = conn.PrepareContext(context.Background(), p.query); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
+	t := &tx{store: s, conn: conn, leases: map[string]*lease{}, pending: map[string]*lease{}, sweepAt: firstSweep}
+	return t, t.statements.prepare(conn)
 }
 
 // exec runs a statement that writes. A context that can end would cost more than the statement.
@@ -125,150 +79,91 @@ func (t *tx) one(stmt *sql.Stmt, args []any, into ...any) (bool, error) {
 	return err == nil, err
 }
 
-func (t *tx) begin() error {
-	t.number++
-	t.wrote, t.fault = false, nil
-	_, err := t.begins.ExecContext(context.Background())
+// broken notes a failure that is not the run's own.
+func (t *tx) broken(err error) error {
+	if err != nil && !isOurs(err) && t.fault == nil {
+		t.fault = err
+	}
 	return err
 }
 
-// refresh finds out whether others have written since the last transaction, and if so, which of the leases that the batch is
-// about are still the latest. Nobody but the owner of the latest lease changes what is known of a run.
-func (t *tx) refresh(batch []*request) {
-	var version int64
-	if _, err := t.one(t.version, nil, &version); err != nil || version == t.seen {
-		return
+// insert writes a row of events if the token is still the run's latest, and reports whether it was.
+func (t *tx) insert(key, token, seq int64, n int, row []byte) (bool, error) {
+	if t.fault != nil {
+		return false, t.fault
 	}
-	t.seen = version
-	t.epoch++
-	var keys []int64
-	for _, r := range batch {
-		if st := t.leases[r.run()]; st != nil && st.epoch != unknown {
-			keys = append(keys, st.key)
-		}
+	var rows int64
+	rows, t.fault = t.insertEvents.exec(key, seq, int64(n), row, token)
+	if t.fault == nil && rows > 0 {
+		t.wrote = true
 	}
-	if len(keys) > 0 {
-		t.fault = t.confirm(keys)
-	}
+	return rows > 0, t.fault
 }
 
-func (t *tx) confirm(keys []int64) error {
-	list, err := json.Marshal(keys)
-	if err != nil {
-		return err
-	}
-	rows, err := t.tokens.QueryContext(context.Background(), string(list))
-	if err != nil {
-		return err
-	}
-	for rows.Next() {
-		var id string
-		var token int64
-		if err := rows.Scan(&id, &token); err != nil {
-			return errors.Join(err, rows.Close())
-		}
-		if st := t.leases[id]; st != nil && st.token == token && st.epoch != unknown {
-			st.epoch = t.epoch
-		}
-	}
-	return errors.Join(rows.Err(), rows.Close())
-}
-
-// run returns what is known of a run, within the transaction.
-func (t *tx) run(id string) (*runState, error) {
-	if st := t.others[id]; st != nil && !st.gone {
-		return st, nil
-	}
-	known := t.leases[id]
-	if known != nil && known.epoch == t.epoch && !known.gone {
-		return known, nil
-	}
-	st := &runState{id: id, epoch: t.epoch}
-	var updated, due, until sql.NullInt64
-	var head sql.NullInt64
-	found, err := t.one(t.load, []any{id}, &st.key, &st.token, &st.checkpoint, &st.status, &st.owner, &st.holder, &updated, &due, &until,
-		&head)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, &journal.NotFoundError{Run: id}
-	}
-	st.updated, st.due, st.until, st.head = fromMicros(updated), fromMicros(due), fromMicros(until), head.Int64
-	st.given = known != nil && known.key == st.key && known.token == st.token
-	t.others[id] = st
-	return st, nil
-}
-
-// touch makes sure that a rollback restores a run that is about to be changed.
-func (t *tx) touch(st *runState) {
-	if st.touched != t.number {
-		t.touched = append(t.touched, savedState{st, *st})
-		st.touched = t.number
-	}
-}
-
-// save writes what may change of a run's record.
-func (t *tx) save(st *runState) error {
-	return t.exec(t.saveRun, st.token, st.checkpoint, string(st.status), st.owner, st.holder, micros(st.updated), micros(st.due),
-		micros(st.until), st.key)
+func (t *tx) begin() error {
+	t.wrote, t.fault = false, nil
+	_, err := t.begins.exec()
+	return err
 }
 
 func (t *tx) commit() error {
-	_, err := t.commits.ExecContext(context.Background())
+	_, err := t.commits.exec()
 	return err
 }
 
 // end ends a transaction that has written nothing.
 func (t *tx) end() {
-	_, _ = t.rollbacks.ExecContext(context.Background())
+	_, _ = t.rollbacks.exec()
 	t.publish()
 }
 
 func (t *tx) rollback() {
 	// It fails if SQLite has rolled back by itself.
-	_, _ = t.rollbacks.ExecContext(context.Background())
-	for _, saved := range t.touched {
-		number := saved.at.touched
-		*saved.at = saved.was
-		saved.at.touched = number
+	_, _ = t.rollbacks.exec()
+	t.undo()
+}
+
+func (t *tx) undo() {
+	for _, r := range t.raised {
+		r.lease.head = r.from
 	}
-	t.forgetOthers()
+	t.reset()
 }
 
 // publish makes what the transaction has changed what is known from now on.
 func (t *tx) publish() {
-	for id, st := range t.others {
-		if st.given && !st.gone {
-			t.leases[id] = st
-		} else {
+	for id, l := range t.pending {
+		if l == nil {
 			delete(t.leases, id)
-		}
-	}
-	for _, saved := range t.touched {
-		if st := saved.at; (st.gone || !st.given) && t.leases[st.id] == st {
-			delete(t.leases, st.id)
+		} else {
+			t.leases[id] = l
 		}
 	}
 	for _, n := range t.notes {
 		t.store.watchers.notify(n.run, n.id)
 	}
-	t.forgetOthers()
+	t.reset()
 	t.sweep()
 }
 
-// distrust makes the next transaction read again what this one has changed.
+// distrust is undo where the transaction may have been committed all the same. A lease that it would have given is nobody's.
 func (t *tx) distrust() {
-	for _, saved := range t.touched {
-		saved.at.epoch = unknown
+	for _, r := range t.raised {
+		r.lease.head = unknown
 	}
+	for id := range t.pending {
+		if l := t.leases[id]; l != nil {
+			l.head = unknown
+		}
+	}
+	t.reset()
 }
 
-func (t *tx) forgetOthers() {
-	clear(t.others)
-	clear(t.touched)
+func (t *tx) reset() {
+	clear(t.pending)
+	clear(t.raised)
 	clear(t.notes)
-	t.touched, t.notes = t.touched[:0], t.notes[:0]
+	t.raised, t.notes = t.raised[:0], t.notes[:0]
 }
 
 // sweep forgets leases that have run out, whose owners may have gone without a word. They are good still; what is known of
@@ -278,8 +173,8 @@ func (t *tx) sweep() {
 		return
 	}
 	now := time.Now()
-	for id, st := range t.leases {
-		if st.until.Before(now) {
+	for id, l := range t.leases {
+		if l.until.Before(now) {
 			delete(t.leases, id)
 		}
 	}
@@ -287,11 +182,60 @@ func (t *tx) sweep() {
 	t.sweepAt = max(t.sweepAt, room*len(t.leases))
 }
 
+// given returns the lease of a run that this store has given; nil if it has not.
+func (t *tx) given(run string) *lease {
+	if l, ok := t.pending[run]; ok {
+		return l
+	}
+	return t.leases[run]
+}
+
+// raise notes a new head of a run.
+func (t *tx) raise(l *lease, head int64) {
+	t.raised = append(t.raised, raise{lease: l, from: l.head})
+	l.head = head
+}
+
 // forget makes a lease one that nobody has, so that this store may give the run to another.
 func (t *tx) forget(run string, token int64) {
-	if st := t.leases[run]; st != nil && st.token == token {
+	if l := t.leases[run]; l != nil && l.token == token {
 		delete(t.leases, run)
 	}
+}
+
+// runState is a run as it stands in the file, within the transaction.
+type runState struct {
+	id                           string
+	key, token, head, checkpoint int64
+	status                       journal.Status
+	owner, holder                string
+	updated, due, until          time.Time
+}
+
+// run reads what there is of a run.
+func (t *tx) run(id string) (*runState, error) {
+	st := &runState{id: id}
+	var updated, due, until, head sql.NullInt64
+	found, err := t.one(t.load, []any{id},
+		&st.key, &st.token, &st.checkpoint, &st.status, &st.owner, &st.holder, &updated, &due, &until, &head)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		t.pending[id] = nil
+		return nil, &journal.NotFoundError{Run: id}
+	}
+	st.updated, st.due, st.until, st.head = fromMicros(updated), fromMicros(due), fromMicros(until), head.Int64
+	if l := t.given(id); l != nil && l.token != st.token {
+		t.pending[id] = nil // somebody else has it
+	}
+	return st, nil
+}
+
+// save writes what may change of a run's record.
+func (t *tx) save(st *runState) error {
+	return t.exec(t.saveRun, st.token, st.checkpoint, string(st.status), st.owner, st.holder, micros(st.updated), micros(st.due),
+		micros(st.until), st.key)
 }
 
 // held reports whether somebody has the run's lease whose time has not run out, and who has not died.
@@ -300,9 +244,15 @@ func (t *tx) held(st *runState, now time.Time) bool {
 	case !now.Before(st.until):
 		return false
 	case st.holder == t.store.owners.name:
-		return st.given
+		return t.given(st.id) != nil
 	}
 	return t.store.owners.alive(st.holder)
+}
+
+// has reports whether a lease is the run's latest. Nobody has that of a run that is free; of one that has ended, it was the
+// last.
+func (st *runState) has(l journal.Lease) bool {
+	return st.token == l.Token && (st.holder != "" || st.status.Terminal())
 }
 
 // become gives the run a status.
@@ -320,7 +270,7 @@ func (st *runState) become(s journal.Status, now time.Time) {
 
 // free ends the run's lease.
 func (st *runState) free() {
-	st.owner, st.holder, st.until, st.given = "", "", time.Time{}, false
+	st.owner, st.holder, st.until = "", "", time.Time{}
 }
 
 // micros is a time as the file has it.
