@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,7 +22,7 @@ type Settings struct {
 	PayloadLimit int
 	// LeaseTTL is how long a run is held without a word from its owner; 0 is 30 s. The lease is renewed thrice in that time.
 	LeaseTTL time.Duration
-	// Owner names the process in leases; empty: "inline".
+	// Owner names the process in leases, for people: each execution adds something of its own. Empty: "inline".
 	Owner string
 	// Classifier finds the class of recorded failures; nil is classifier.Default().
 	Classifier classifier.RunErrorClassifier
@@ -64,6 +65,7 @@ func (s Settings) withDefaults() Settings {
 type Execution struct {
 	settings Settings
 	id       string
+	mark     string // tells its leases from those of other executions
 	record   *record
 	// ctx ends when the run is cancelled or lost, or Close is called.
 	ctx    context.Context //nolint:containedctx // its end is a fact of the execution
@@ -119,7 +121,7 @@ func Create(ctx context.Context, s Settings, id string, fresh func() (journal.Ne
 }
 
 func newExecution(ctx context.Context, s Settings, id string) *Execution {
-	x := &Execution{settings: s, id: id, begun: time.Now(), unwatch: func() {}}
+	x := &Execution{settings: s, id: id, mark: rand.Text()[:8], begun: time.Now(), unwatch: func() {}}
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if w, is := s.Store.(journal.Watcher); is {
 		x.changed, x.unwatch = w.Watch(id)
@@ -135,6 +137,9 @@ func (x *Execution) opened(ctx context.Context, err error) (*Execution, error) {
 		return x, nil
 	}
 	x.unwatch()
+	if lost := (*journal.UnavailableError)(nil); errors.As(err, &lost) && lost.Unknown && x.lease.Token == 0 {
+		x.reclaim(ctx)
+	}
 	if x.lease.Token != 0 && brokenReplay(err) {
 		err = x.brokenOpen(ctx, err)
 	}
@@ -145,9 +150,22 @@ func (x *Execution) opened(ctx context.Context, err error) (*Execution, error) {
 	return nil, storeError(x.id, err)
 }
 
+// claim names this execution, and no other.
+func (x *Execution) claim() journal.Claim {
+	return journal.Claim{Owner: x.settings.Owner + "/" + x.mark, TTL: x.settings.LeaseTTL}
+}
+
+// reclaim gets hold of a lease whose acknowledgement was lost, so that Close can give it up.
+func (x *Execution) reclaim(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	defer cancel()
+	if lease, err := x.settings.Store.Acquire(ctx, x.id, x.claim()); err == nil {
+		x.lease = lease
+	}
+}
+
 func (x *Execution) acquire(ctx context.Context) (err error) {
-	claim := journal.Claim{Owner: x.settings.Owner, TTL: x.settings.LeaseTTL}
-	if x.lease, err = x.settings.Store.Acquire(ctx, x.id, claim); err != nil {
+	if x.lease, err = x.settings.Store.Acquire(ctx, x.id, x.claim()); err != nil {
 		return err
 	}
 	x.head = x.lease.Head
@@ -164,7 +182,7 @@ func (x *Execution) create(ctx context.Context, fresh func() (journal.NewRun, er
 		return err
 	}
 	n.Run.ID = x.id
-	n.Claim = journal.Claim{Owner: x.settings.Owner, TTL: x.settings.LeaseTTL}
+	n.Claim = x.claim()
 	if x.lease, err = x.settings.Store.Create(ctx, n); err != nil {
 		return err
 	}
@@ -379,7 +397,7 @@ func (x *Execution) Close(ctx context.Context) {
 // keep renews the lease and hears of cancellations until the execution ends.
 func (x *Execution) keep() {
 	defer x.unwatch()
-	renew := time.NewTicker(x.settings.LeaseTTL / 3)
+	renew := time.NewTicker(max(x.settings.LeaseTTL/3, time.Millisecond))
 	defer renew.Stop()
 	var poll <-chan time.Time
 	if x.changed == nil {
@@ -525,12 +543,8 @@ func (s Settings) Encode(what string, v any) ([]byte, error) {
 
 // seal turns JSON into a payload.
 func (s Settings) seal(what string, data []byte) ([]byte, error) {
-	limit := s.PayloadLimit
-	if limit == 0 {
-		limit = journal.DefaultPayloadLimit
-	}
-	if len(data) > limit {
-		return nil, &journal.PayloadTooLargeError{What: what, Size: len(data), Limit: limit}
+	if err := journal.CheckPayload(what, data, s.PayloadLimit); err != nil {
+		return nil, err
 	}
 	if s.Codec == nil {
 		return data, nil

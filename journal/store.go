@@ -14,7 +14,7 @@ import (
 //
 // If ctx ends before a write has been begun, nothing is written and the error is ctx's. If it ends later, the outcome is
 // unknown: the error is an *UnavailableError that says so. The same holds for a write whose acknowledgement was lost. It
-// must not be sent again; read what is there.
+// must not be sent again: take a new lease, which fences it off, and read what is there.
 type Store interface {
 	// Create makes a run with its first events, numbered from 1, and its first messages, all or nothing. With a Claim the
 	// caller holds the run at once, else the lease is zero and the run is pending. A run of that id that exists already is
@@ -23,8 +23,9 @@ type Store interface {
 	// Load returns the record of a run.
 	Load(ctx context.Context, run string) (Run, error)
 	// Acquire takes a run that has not ended and that nobody holds, or whose holder has not renewed its lease in time or is
-	// known to be gone. It fences off whoever held the run before and makes the run Running. A run that is held is a *LockedError, an
-	// ended one a *RefusedError with ErrEnded.
+	// known to be gone. It fences off whoever held the run before and makes the run Running. An owner that holds the run
+	// already takes it again: it cannot know that it does, if the outcome of an earlier call was lost. A run that somebody
+	// else holds is a *LockedError, an ended one a *RefusedError with ErrEnded.
 	Acquire(ctx context.Context, run string, c Claim) (Lease, error)
 	// Renew prolongs a lease: it ends ttl from now. With a ttl of 0 the lease is given up, and a run that is Running
 	// becomes Pending. A lease that is no longer valid, since another owner has the run or it has ended, is a *RefusedError
@@ -58,7 +59,7 @@ type NewRun struct {
 
 // Claim is who wants to hold a run, and for how long.
 type Claim struct {
-	// Owner is a name for messages and listings.
+	// Owner is who: a name that nobody else uses.
 	Owner string
 	// TTL is how long the lease lasts unless it is renewed.
 	TTL time.Duration

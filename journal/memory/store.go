@@ -44,6 +44,7 @@ type entry struct {
 	token  int64 // the latest lease's; 0 before the first and once it was given up
 	events []journal.Event
 	inbox  []journal.Message
+	keys   map[string]int64 // the numbers of the messages that have a key
 }
 
 // valid reports whether a lease is the run's latest, and was not given up.
@@ -88,7 +89,7 @@ func (s *Store) Create(ctx context.Context, n journal.NewRun) (journal.Lease, er
 		return journal.Lease{}, err
 	}
 	now := stamp(time.Now())
-	e := &entry{run: journal.Run{
+	e := &entry{keys: map[string]int64{}, run: journal.Run{
 		ID: n.Run.ID, Kind: n.Run.Kind, Name: n.Run.Name, Version: n.Run.Version, Fingerprint: n.Run.Fingerprint,
 		Thread: n.Run.Thread, Link: n.Run.Link, Created: now,
 	}}
@@ -146,7 +147,7 @@ func (s *Store) Acquire(ctx context.Context, run string, c journal.Claim) (journ
 	switch {
 	case e.run.Status.Terminal():
 		return journal.Lease{}, ended(e)
-	case e.held(now):
+	case e.held(now) && e.run.Owner != c.Owner:
 		return journal.Lease{}, locked(e)
 	}
 	e.become(journal.Running, now)
