@@ -145,6 +145,7 @@ func (s Settings) recordError(err error) (journal.Event, FailureMeta) {
 		Class: m.Class, UserCode: m.UserCode, Mark: string(classifier.MarkOf(err)), Status: m.Status,
 	})
 	m.Type = rec.Type
+	s.PayloadLimit = -1 // a record has bounds of its own
 	payload, perr := s.Encode("error", rec)
 	if perr != nil {
 		payload, perr = s.Encode("error", &journal.ErrorRecord{Type: rec.Type, Text: rec.Text, ErrorFacts: rec.ErrorFacts})
