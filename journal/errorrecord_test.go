@@ -193,9 +193,9 @@ func replayed2(t *testing.T, err error) error {
 // Recording what was recorded, and wrapped, again and again must not end in a record that cannot be read.
 func TestRecordsOfRecordsStayBounded(t *testing.T) {
 	err := io.EOF
-	for i := range 400 {
+	for i := range 250 {
 		err = replayed2(t, &loop{Next: err, Any: err})
-		if i%200 == 0 {
+		if i%100 == 0 {
 			askEverything(err)
 		}
 	}
