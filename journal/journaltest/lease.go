@@ -15,7 +15,8 @@ func acquireRules() []rule {
 		{"a suspended run can be taken, and is due no more", acquireSuspended},
 		{"a run whose lease has lapsed can be taken", acquireLapsed},
 		{"a run that has been given up can be taken", acquireReleased},
-		{"a held run is a LockedError, for an owner of the same name too", acquireHeld},
+		{"a run that another owner holds is a LockedError", acquireHeld},
+		{"an owner that holds a run takes it again, and fences off its own old lease", acquireAgain},
 		{"an ended run is refused with ErrEnded", acquireEnded},
 		{ruleUnknown, func(s *subject) {
 			_, err := s.store.Acquire(s.t.Context(), "nobody", claim("a"))
@@ -76,13 +77,37 @@ func acquireReleased(s *subject) {
 func acquireHeld(s *subject) {
 	lease := s.hold("r")
 	before := s.picture("r")
-	for _, owner := range []string{"second", lease.Owner} {
+	for _, owner := range []string{"second", "First", "first ", ""} {
 		got, err := s.store.Acquire(s.t.Context(), "r", claim(owner))
 		s.locked(lease, err)
 		assert.Zero(s.t, got)
 	}
 	s.unchanged("r", before)
 	s.append(lease, 1, step(1))
+}
+
+func acquireAgain(s *subject) {
+	lost := s.hold("r")
+	s.append(lost, 1, step(1))
+	before := s.load("r")
+	lease, err := s.store.Acquire(s.t.Context(), "r", journal.Claim{Owner: lost.Owner, TTL: time.Hour})
+	require.NoError(s.t, err)
+	assert.Greater(s.t, lease.Token, lost.Token)
+	assert.EqualValues(s.t, 2, lease.Head)
+	assert.WithinDuration(s.t, time.Now().Add(time.Hour), lease.Until, near)
+	want := before
+	want.Until = lease.Until
+	assert.Equal(s.t, want, s.load("r"))
+
+	s.refused("r", journal.ErrFenced, s.try(lost, 2, step(2)))
+	_, err = s.store.Renew(s.t.Context(), lost, 0)
+	s.refused("r", journal.ErrFenced, err)
+	s.appendDue(lease, 2, noon(), journal.RunSuspended)
+	lease = s.acquire("r", lost.Owner)
+	r := s.load("r")
+	assert.Equal(s.t, journal.Running, r.Status)
+	assert.Zero(s.t, r.Due)
+	s.append(lease, 3, step(2))
 }
 
 func acquireEnded(s *subject) {

@@ -57,17 +57,16 @@ func (e *entry) receive(m journal.Message) journal.Message {
 	m = cloneMessage(m)
 	m.Seq, m.Time = int64(len(e.inbox))+1, stamp(m.Time)
 	e.inbox = append(e.inbox, m)
+	if m.Key != "" {
+		e.keys[m.Key] = m.Seq
+	}
 	return m
 }
 
+// keyed returns the message with a key.
 func (e *entry) keyed(key string) (journal.Message, bool) {
-	if key == "" {
-		return journal.Message{}, false
-	}
-	for _, m := range e.inbox {
-		if m.Key == key {
-			return m, true
-		}
+	if seq := e.keys[key]; seq > 0 {
+		return e.inbox[seq-1], true
 	}
 	return journal.Message{}, false
 }
