@@ -138,3 +138,11 @@ func appendNew(s []int, more ...int) []int {
 	}
 	return s
 }
+
+// NameOf is the name of a handle's node; empty for a zero handle.
+func NameOf(r Ref) string {
+	if r == nil {
+		return ""
+	}
+	return nameOf(r.ref())
+}

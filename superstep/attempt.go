@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/graph"
 	"github.com/pawl-go/pawl/task"
 )
@@ -19,12 +20,20 @@ type attempt struct {
 	strand *strand // the goroutine that makes the call
 	over   atomic.Bool
 	usage  *task.Usage // nil if there is none; guarded by the run's mu
+	// journal is what its durable calls go by; nil in a run without a journal.
+	journal *attemptJournal
 }
 
-// Value answers for package task and passes every other question on.
+// Value answers for packages task and durable, and passes every other question on.
 func (a *attempt) Value(key any) any {
-	if _, ok := key.(task.Key); ok {
+	switch key.(type) {
+	case task.Key:
 		return a
+	case durable.Key:
+		if a.journal == nil {
+			return nil // what calls the graph may be durable, its nodes are not
+		}
+		return a.journal.scopeOf(a)
 	}
 	return a.Context.Value(key)
 }
@@ -118,6 +127,12 @@ func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
 	at := c.s.at()
 	a := c.fresh()
 	a.Context, a.place, a.at, a.strand = ctx, &c.d.place, at.spot, c.s
+	if c.d.ledger != nil {
+		c.last, a.journal = a, &attemptJournal{x: c.d.ledger.x, path: c.scope()}
+		if handler {
+			a.journal.path += "/catch"
+		}
+	}
 	if c.d.run.events != nil {
 		at.running = a
 		c.d.run.report(&task.AttemptStarted{Handler: handler}, at)
@@ -128,6 +143,7 @@ func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
 // end closes an attempt that has returned. A Goto that names what it must not has failed.
 func (c *call[S, U]) end(a *attempt, err error) error {
 	a.over.Store(true)
+	err = a.outcome(err)
 	if c.node.Kind == graph.KindGoto && err == nil {
 		err = c.d.m.allowed(c.node.Name, c.node.Targets, &c.next)
 	}

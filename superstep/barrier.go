@@ -34,6 +34,18 @@ func (m *Machine[S, U]) callReducer() (err error) {
 	return m.plan.Reduce(&m.next, m.writes)
 }
 
+// reduceEdit folds an update from outside into the state that is not accepted yet.
+func (m *Machine[S, U]) reduceEdit(update U) (err error) {
+	defer task.Recover("reducer", &err)
+	if err := m.plan.Reduce(&m.next, []graph.Write[U]{{Node: editor, Index: -1, Update: update}}); err != nil {
+		return &ReduceError{SuperStep: m.step, Nodes: []string{editor}, Err: err}
+	}
+	return nil
+}
+
+// editor is whose update it is that comes from outside, for a Merge function.
+const editor = "(edit)"
+
 // ranNodes lists the nodes of the current tasks, each once, in task order.
 func (m *Machine[S, U]) ranNodes() []int {
 	m.ran = m.ran[:0]

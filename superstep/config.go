@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-go/pawl/classifier"
+	"github.com/pawl-go/pawl/journal"
 	"github.com/pawl-go/pawl/retrypolicy"
 	"github.com/pawl-go/pawl/task"
 )
@@ -39,6 +40,21 @@ type Config struct {
 	// Observers are called with every event of every run, one event of a run at a time, but from several goroutines if
 	// there are several runs. They must not block for long: a run waits for them. A panic in one fails the run.
 	Observers []func(task.Event)
+	// Store keeps the runs: a run that was stopped goes on under the same RunID, in this process or another, and makes no
+	// call again whose outcome was recorded. State, update and items must survive JSON, and what a run goes on with is what
+	// JSON has kept of them. nil: runs are kept nowhere.
+	Store journal.Store
+	// Codec writes and reads states, updates, items and errors: to compress or encrypt them. nil is plain JSON. It must
+	// not change while there are runs that it has written; what AESGCM writes, keys that are added can follow.
+	Codec journal.Codec
+	// PayloadLimit is the most bytes that one value may have as JSON. 0 is journal.DefaultPayloadLimit; negative is refused.
+	PayloadLimit int
+	// LeaseTTL is how long a run is held without a word from its process. 0 is 30 s; negative is refused.
+	LeaseTTL time.Duration
+	// Owner names this process to others that find a run held. Empty is "inline".
+	Owner string
+	// Capture says what events may show of values: journal.CaptureFull (the zero value) or journal.CaptureShapes.
+	Capture journal.Capture
 	// CheckMutation finds nodes that change maps or slice elements of the state they are given, and fails the run with a
 	// *MutationError. It runs tasks one at a time and copies the state for each: for tests.
 	CheckMutation bool
@@ -69,6 +85,15 @@ func (c Config) validate() error {
 	}
 	if c.Grace < 0 {
 		bad("Grace", c.Grace, "5s")
+	}
+	if c.PayloadLimit < 0 {
+		bad("PayloadLimit", c.PayloadLimit, "16 MiB")
+	}
+	if c.LeaseTTL < 0 {
+		bad("LeaseTTL", c.LeaseTTL, "30s")
+	}
+	if err := c.Capture.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("pawl: superstep.Config.Capture: %w", err))
 	}
 	for i, o := range c.Observers {
 		if o == nil {

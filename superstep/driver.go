@@ -12,6 +12,8 @@ type driver[S, U any] struct {
 	prog *program[S, U]
 	m    Machine[S, U]
 	call call[S, U] // for super-steps of one task
+	// ledger is nil in a run without a journal.
+	ledger *ledger[S, U]
 }
 
 // place says which graph of which run: path and scope name a subgraph's, and are empty for the run's own graph.
@@ -32,6 +34,12 @@ func (p *place) pathOf(name string) string {
 // drive runs super-steps until nothing is active. It makes its calls on the calling goroutine where a super-step has one
 // task, and returns early, with an error that nobody reads, if s is lost.
 func (d *driver[S, U]) drive(ctx context.Context, s *strand) error {
+	if d.ledger != nil {
+		s.whose = "router or reducer"
+		if err := d.ledger.restore(); err != nil {
+			return err
+		}
+	}
 	for !d.m.Done() {
 		if err := d.superStep(ctx, s); err != nil || s.lost() {
 			return err
@@ -54,23 +62,34 @@ func (d *driver[S, U]) superStep(ctx context.Context, s *strand) error {
 	if d.scope == "" && d.run.stopping.Load() { // a subgraph is part of its super-step, which may finish
 		return d.run.stoppedError()
 	}
+	if d.ledger != nil {
+		if err := d.ledger.begin(ctx); err != nil {
+			return err
+		}
+	}
 	if d.run.events != nil {
 		d.report(&task.SuperStepStarted{Tasks: len(d.m.Tasks())}, d.m.SuperStep())
 	}
 	var err error
-	if len(d.m.Tasks()) == 1 {
+	if len(d.m.Tasks()) > 1 {
+		err = d.runTasks(ctx)
+	} else if rest := d.ledger.rest(0); rest != nil {
+		err = rest
+	} else if !d.m.done[0] {
 		if err = d.runTask(ctx, &d.call, s, 0); !s.lost() {
 			d.call.close(err)
 		}
-	} else {
-		err = d.runTasks(ctx)
 	}
 	if err != nil || s.lost() {
 		return err
 	}
 	s.whose = "router or reducer"
 	step, before := d.m.SuperStep(), d.m.SuperSteps()
-	err = d.m.Advance()
+	if d.ledger != nil {
+		err = d.ledger.advance(ctx)
+	} else {
+		err = d.m.Advance()
+	}
 	if d.run.events != nil && d.m.SuperSteps() > before {
 		d.report(&task.SuperStepCompleted{}, step)
 	}

@@ -71,6 +71,7 @@ type group[S, U any] struct {
 
 	mu      sync.Mutex
 	err     error // the first failure
+	waits   error // a suspension, whose siblings go on
 	workers []*worker[S, U]
 	closing bool // no further worker starts
 }
@@ -109,6 +110,14 @@ func (w *worker[S, U]) work() {
 		if i >= w.lane.end {
 			break
 		}
+		if w.g.d.m.done[i] { // by what is recorded
+			w.complete++
+			continue
+		}
+		if rest := w.g.d.ledger.rest(int(i)); rest != nil {
+			w.g.suspend(rest)
+			continue
+		}
 		if i+1 < w.lane.end && w.lane.mayGrow() {
 			w.g.spawn(w.lane)
 		}
@@ -116,9 +125,12 @@ func (w *worker[S, U]) work() {
 		if w.lost() {
 			return
 		}
-		if err == nil {
+		switch {
+		case err == nil:
 			w.complete++
-		} else {
+		case isSuspended(err):
+			w.g.suspend(err)
+		default:
 			err = w.g.fail(err)
 		}
 		w.call.close(err)
@@ -163,6 +175,13 @@ func (g *group[S, U]) fail(err error) error {
 	return err
 }
 
+// suspend notes that a task waits for something. Its siblings go on.
+func (g *group[S, U]) suspend(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waits = err
+}
+
 // awaitEnd waits for the workers after the end of their context, but not longer than Grace for those that ignore it.
 func (g *group[S, U]) awaitEnd() {
 	grace := time.NewTimer(g.d.run.cfg.Grace)
@@ -197,8 +216,13 @@ func (g *group[S, U]) abandon() {
 func (g *group[S, U]) result() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.err == nil && int(g.complete.Load()) < len(g.d.m.Tasks()) {
+	switch {
+	case g.err != nil:
+		return g.err
+	case int(g.complete.Load()) == len(g.d.m.Tasks()):
+		return nil
+	case over(g.ctx):
 		return g.d.run.ended(g.ctx) // some tasks have never started
 	}
-	return g.err
+	return g.waits
 }

@@ -188,7 +188,10 @@ func (m *Machine[S, U]) named(i int, next *graph.Next) error {
 // the next tasks active. On an error nothing of the super-step is accepted and the machine stays where it is: a
 // *ReduceError, a *RouteError, or a *task.PanicError of a router. A *MaxSuperStepsError is different: the super-step is
 // accepted, and a further one would be one too many.
-func (m *Machine[S, U]) Advance() error {
+func (m *Machine[S, U]) Advance() error { return m.advance(nil) }
+
+// advance is Advance with an update more, of somebody outside; nil for none.
+func (m *Machine[S, U]) advance(edit *U) error {
 	if m.Done() {
 		return errors.New("pawl: the machine is done: there is no super-step to accept")
 	}
@@ -201,6 +204,11 @@ func (m *Machine[S, U]) Advance() error {
 	}
 	if err := m.reduce(); err != nil {
 		return err
+	}
+	if edit != nil {
+		if err := m.reduceEdit(*edit); err != nil {
+			return err
+		}
 	}
 	if err := m.route(); err != nil {
 		return err

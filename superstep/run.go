@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-go/pawl/classifier"
+	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/task"
 )
 
@@ -36,8 +37,8 @@ type run struct {
 // limitTime gives the run the time it may take, from now.
 //
 //go:noinline
-func (r *run) limitTime(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	r.timeout, r.deadline = &RunTimeoutError{After: limit}, time.Now().Add(limit)
+func (r *run) limitTime(ctx context.Context, limit, left time.Duration) (context.Context, context.CancelFunc) {
+	r.timeout, r.deadline = &RunTimeoutError{After: limit}, time.Now().Add(left)
 	return context.WithDeadlineCause(ctx, r.deadline, r.timeout)
 }
 
@@ -72,6 +73,10 @@ func (r *run) ended(ctx context.Context) error {
 		if c == r.timeout {
 			return c
 		}
+	case *durable.RunCancelledError:
+		return &CancelledError{RunID: r.id, Reason: "somebody has cancelled it", Cause: c, kind: kind}
+	case *durable.RunLostError, *durable.StoreUnavailableError, *durable.StoreError:
+		return &CancelledError{RunID: r.id, Reason: "its journal cannot be written", Cause: c, kind: kind}
 	}
 	e := &CancelledError{RunID: r.id, Reason: "the context given to it ended: " + kind.Error(), kind: kind}
 	switch cause {

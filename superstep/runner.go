@@ -3,13 +3,14 @@ package superstep
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/graph"
 	"github.com/pawl-go/pawl/task"
 )
@@ -22,6 +23,9 @@ type Runner[S, U any] struct {
 	prog  *program[S, U]
 	runs  chan struct{} // one for each run under way; nil if there is no limit
 	stuck atomic.Int64
+	// start is the Meta of a run:start, made when it is first needed.
+	start     json.RawMessage
+	startOnce sync.Once
 
 	mu      sync.Mutex
 	active  int           // runs
@@ -64,16 +68,6 @@ type Result[S any] struct {
 	Unfired []task.Unfired
 }
 
-// RunOption sets something of one run.
-type RunOption func(*runOptions)
-
-type runOptions struct{ id string }
-
-// RunID names the run; without it a run gets a random name. It is any non-empty string, and only ever data.
-func RunID(id string) RunOption {
-	return func(o *runOptions) { o.id = id }
-}
-
 // Run runs the graph from in until nothing is active, and returns the final state. On an error the result is not nil and
 // holds the state after the last super-step that was accepted. The error is one of
 //
@@ -86,30 +80,19 @@ func RunID(id string) RunOption {
 // A run that is refused, for an empty RunID or after Stop, has no events. No goroutine outlives Run, except calls that
 // ignored the end of their context for longer than Grace.
 func (r *Runner[S, U]) Run(ctx context.Context, in S, opts ...RunOption) (*Result[S], error) {
-	id, err := runID(opts)
+	id, o, err := r.options(opts)
 	if err != nil {
 		return &Result[S]{State: in}, err
 	}
-	var e *events
-	if len(r.cfg.Observers) > 0 {
-		e = newEvents(r.cfg.Observers)
-	}
-	return r.execute(ctx, r.newTrunk(&in, id, e))
+	return r.execute(ctx, r.newTrunk(&in, id, r.newEvents()), o)
 }
 
-// runID is the name given to a run, or a random one.
-func runID(opts []RunOption) (string, error) {
-	if len(opts) == 0 {
-		return rand.Text(), nil
+// newEvents returns nil if nobody listens.
+func (r *Runner[S, U]) newEvents() *events {
+	if len(r.cfg.Observers) == 0 {
+		return nil
 	}
-	o := runOptions{id: rand.Text()}
-	for _, opt := range opts {
-		opt(&o)
-	}
-	if o.id == "" {
-		return "", errors.New("pawl: superstep.RunID: the id is empty: pass a name, or no RunID for a random one")
-	}
-	return o.id, nil
+	return newEvents(r.cfg.Observers)
 }
 
 // Abandoned is how many calls have been abandoned and have not come back yet.
@@ -193,15 +176,27 @@ func (r *Runner[S, U]) dismiss() {
 
 // execute runs the graph. A goroutine of its own drives it and calls the nodes; this one waits, so that it can walk away
 // from a node that ignores the end of its context.
-func (r *Runner[S, U]) execute(ctx context.Context, t *trunk[S, U]) (*Result[S], error) {
+func (r *Runner[S, U]) execute(ctx context.Context, t *trunk[S, U], o *runOptions) (*Result[S], error) {
 	x := &t.run
 	if err := r.admit(ctx, x); err != nil {
 		return &Result[S]{State: t.driver.m.state, RunID: x.id}, err
 	}
 	defer r.dismiss()
+	limit := r.cfg.RunTimeout
+	if r.cfg.Store != nil {
+		var (
+			release func()
+			err     error
+		)
+		if ctx, release, err = r.hold(ctx, t, o); err != nil {
+			return r.notHeld(ctx, t, o, err)
+		}
+		defer release()
+		limit -= t.driver.ledger.x.Active() // time suspended does not count, nor does what is past
+	}
 	if r.cfg.RunTimeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = x.limitTime(ctx, r.cfg.RunTimeout)
+		ctx, cancel = x.limitTime(ctx, r.cfg.RunTimeout, limit)
 		defer cancel()
 	}
 	ctx, x.cancel = context.WithCancelCause(ctx)
@@ -210,12 +205,15 @@ func (r *Runner[S, U]) execute(ctx context.Context, t *trunk[S, U]) (*Result[S],
 		r.reportStart(t)
 	}
 	err := r.await(ctx, t)
-	return t.driver.finish(err)
+	return t.driver.finish(ctx, err)
 }
 
 //go:noinline
 func (r *Runner[S, U]) reportStart(t *trunk[S, U]) {
-	t.driver.report(&task.RunStarted{Graph: r.g.Name(), Fingerprint: r.g.Fingerprint()}, 0)
+	l := t.driver.ledger
+	t.driver.report(&task.RunStarted{
+		Graph: r.g.Name(), Fingerprint: r.g.Fingerprint(), Resumed: l != nil && l.x.Replaying(),
+	}, 0)
 }
 
 // await drives the run on another goroutine until it ends or that goroutine has to be abandoned.
@@ -299,7 +297,7 @@ func (t *trunk[S, U]) work(ctx context.Context) {
 }
 
 // finish makes the result and reports the end of the run.
-func (d *driver[S, U]) finish(err error) (*Result[S], error) {
+func (d *driver[S, U]) finish(ctx context.Context, err error) (*Result[S], error) {
 	x := d.run
 	res := &Result[S]{State: d.m.State(), RunID: x.id}
 	res.SuperSteps = d.m.SuperSteps()
@@ -309,10 +307,17 @@ func (d *driver[S, U]) finish(err error) (*Result[S], error) {
 	if err == nil {
 		res.Unfired = d.m.Unfired()
 	}
+	if x.events != nil {
+		err = x.withPanic(err)
+	}
+	if d.ledger != nil {
+		if err = d.ledger.conclude(ctx, res, err); err != nil {
+			res.Unfired = nil
+		}
+	}
 	if x.events == nil {
 		return res, err
 	}
-	err = x.withPanic(err)
 	d.report(lastEvent(x, res, err), 0)
 	x.events.close()
 	if err == nil {
@@ -337,7 +342,10 @@ func lastEvent[S any](x *run, res *Result[S], err error) task.Event {
 	if err == nil {
 		return &task.RunCompleted[S]{Totals: res.Totals, State: res.State, Unfired: res.Unfired}
 	}
-	if _, is := err.(*CancelledError); is { //nolint:errorlint // one that a node returned is inside a NodeError
+	switch e := err.(type) { //nolint:errorlint // one that a node returned is inside a NodeError
+	case *durable.SuspendedError:
+		return &task.RunSuspended{Totals: res.Totals, Questions: e.Questions(), Signals: e.Signals(), Due: e.Due}
+	case *CancelledError, *durable.RunCancelledError, *durable.RunLostError, *durable.StoreUnavailableError:
 		return &task.RunCancelled{Totals: res.Totals, Failure: x.failure(err)}
 	}
 	return &task.RunFailed{Totals: res.Totals, Failure: x.failure(err)}

@@ -14,7 +14,7 @@ import (
 // another RunID if it was given one.
 func (r *Runner[S, U]) Stream(ctx context.Context, in S, opts ...RunOption) iter.Seq2[task.Event, error] {
 	return func(yield func(task.Event, error) bool) {
-		id, err := runID(opts)
+		id, o, err := r.options(opts)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -31,7 +31,7 @@ func (r *Runner[S, U]) Stream(ctx context.Context, in S, opts ...RunOption) iter
 			defer func() { done <- err }()
 			e := newEvents(r.cfg.Observers)
 			e.stream, e.left = stream, left
-			_, err = r.execute(ctx, r.newTrunk(&in, id, e))
+			_, err = r.execute(ctx, r.newTrunk(&in, id, e), o)
 		}()
 		defer func() { // also if the loop's body panics
 			close(left)

@@ -25,12 +25,15 @@ func (c *call[S, U]) subgraph(ctx context.Context) error {
 		},
 		prog: c.prog.child,
 	}
+	if c.d.ledger != nil {
+		child.ledger = &ledger[any, any]{x: c.d.ledger.x, d: child}
+	}
 	child.m.init(c.prog.child.plan, c.prog.child.shape, in, c.prog.child.limit)
 	if err = child.drive(ctx, c.s); c.s.lost() {
 		return err
 	}
 	if err != nil {
-		if _, is := err.(*NodeError); is { //nolint:errorlint // a node's own
+		if _, is := err.(*NodeError); is || isVerdict(err) { //nolint:errorlint // a node's own
 			return err // it names the node that failed, by its whole path
 		}
 		return c.failed(err)

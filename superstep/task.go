@@ -2,8 +2,11 @@ package superstep
 
 import (
 	"context"
+	"time"
 
+	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/graph"
+	"github.com/pawl-go/pawl/journal"
 	"github.com/pawl-go/pawl/retrypolicy"
 	"github.com/pawl-go/pawl/task"
 )
@@ -18,8 +21,12 @@ type call[S, U any] struct {
 	u    U                // what the last attempt returned
 	next graph.Next       // what it named, if the node is a Goto
 	held [2]chan struct{} // slots to give back
-	made []attempt        // to be used
-	used int              // attempts used so far
+	// Of a run with a journal:
+	i     int       // which task it is
+	begun time.Time // when it began
+	last  *attempt  // the last that was made
+	made  []attempt // to be used
+	used  int       // attempts used so far
 }
 
 // runTask runs the i-th task, whatever attempts that takes, and completes it in the machine. The error is a failure for
@@ -31,6 +38,9 @@ func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i 
 	s.push(&d.place, spot{node: &c.node.NodeConfig, step: d.m.SuperStep(), index: c.t.Index})
 	if d.run.events != nil {
 		d.run.report(&task.TaskStarted{}, s.at())
+	}
+	if d.ledger != nil {
+		c.i, c.begun, c.last = i, time.Now(), nil
 	}
 	var err error
 	switch {
@@ -44,7 +54,11 @@ func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i 
 	if s.lost() {
 		return err
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case d.ledger != nil:
+		err = d.ledger.outcome(ctx, i, c)
+	default:
 		err = d.m.complete(i, &c.u, &c.next)
 	}
 	if c.node.Kind == graph.KindGoto {
@@ -61,6 +75,8 @@ func (c *call[S, U]) close(err error) {
 	at := c.s.at()
 	switch r := c.d.run; {
 	case r.events == nil:
+	case isSuspended(err):
+		r.report(&task.TaskSuspended{}, at)
 	case err != nil:
 		r.report(&task.TaskFailed{Failure: r.failure(err)}, at)
 	default:
@@ -109,21 +125,36 @@ func (c *call[S, U]) release() {
 // function calls a function node under its retry policy, then its Catch handler if it failed for good. A first attempt
 // without a time limit is made here, since the loop has nothing to add to one that succeeds.
 func (c *call[S, U]) function(ctx context.Context) error {
+	if c.d.ledger != nil && c.node.Catch != nil {
+		if failed, err := c.d.ledger.caught(c); err != nil {
+			return err
+		} else if failed != nil {
+			return c.handle(ctx, failed)
+		}
+	}
 	var err error
 	if c.prog.loop.Timeout > 0 || ctx.Err() != nil {
 		_, err = retrypolicy.Do(ctx, c.loop(), c.again)
 	} else {
 		c.s.at().attempt = 1
-		if err = c.attempt(ctx); err == nil {
-			return nil
+		if err = c.attempt(ctx); err == nil || isVerdict(err) {
+			return err
 		}
 		_, err = retrypolicy.After(ctx, c.loop(), err, c.again)
 	}
-	if err == nil || over(ctx) || c.s.lost() {
+	err = verdictOr(err)
+	if err == nil || over(ctx) || c.s.lost() || isVerdict(err) {
 		return err
 	}
+	catch := c.node.Catch != nil && catchable(err)
+	if c.d.ledger != nil {
+		var journaled error
+		if err, journaled = c.d.ledger.failure(ctx, c, err, catch); journaled != nil {
+			return journaled
+		}
+	}
 	failed := c.failed(err)
-	if c.node.Catch == nil || !catchable(err) {
+	if !catch {
 		return failed
 	}
 	return c.handle(ctx, failed)
@@ -133,6 +164,31 @@ func (c *call[S, U]) function(ctx context.Context) error {
 func (c *call[S, U]) again(ctx context.Context, number int) (struct{}, error) {
 	c.s.at().attempt = number
 	return struct{}{}, c.attempt(ctx)
+}
+
+// isSuspended reports whether a task has not failed but waits for something.
+func isSuspended(err error) bool {
+	_, is := err.(*durable.SuspendedError) //nolint:errorlint // the verdict itself
+	return is
+}
+
+// isVerdict reports whether an error is no failure of the task, but what its journal has to say: it waits, or the run
+// cannot go on here. Neither a retry policy nor a Catch handler is asked.
+func isVerdict(err error) bool {
+	switch err.(type) { //nolint:errorlint // what Scope.Outcome returns, as it is; a node may return what another run met
+	case *durable.SuspendedError, *durable.NonDeterminismError, *durable.ReplayError,
+		*durable.StoreUnavailableError, *durable.StoreError, *durable.RunLostError:
+		return true
+	}
+	return false
+}
+
+// verdictOr returns the verdict that has ended a retry loop, or the loop's error.
+func verdictOr(err error) error {
+	if gaveUp, is := err.(*retrypolicy.AttemptsError); is && isVerdict(gaveUp.Err) { //nolint:errorlint // what Do returns
+		return gaveUp.Err
+	}
+	return err
 }
 
 // catchable reports whether a Catch handler may be asked. It may not if the call has ended its goroutine: where that was
@@ -147,7 +203,7 @@ func catchable(err error) bool {
 	case *MutationError:
 		return false
 	}
-	return true
+	return !found[*journal.NotSerializableError](err) // which ends the run, says Pyrula
 }
 
 // handle calls the Catch handler of a node that has failed for good.
@@ -167,14 +223,21 @@ func (c *call[S, U]) handle(ctx context.Context, failed *NodeError) error {
 	}
 	a.over.Store(true)
 	c.s.caught = nil
-	if err == nil {
-		return nil
+	if err = a.outcome(err); err == nil || isVerdict(err) {
+		return err
 	}
 	if c.d.run.events != nil {
 		c.discard(&task.AttemptFailed{Failure: c.d.run.failure(err), Final: true, Reason: "a Catch handler is not retried"})
 	}
-	// The first failure was dealt with, so the class is that of the second.
-	return nodeError(c.s.at(), c.d.run.classify(err), &CatchError{Handler: err, First: failed})
+	class := c.d.run.classify(err) // the first failure was dealt with
+	err = &CatchError{Handler: err, First: failed}
+	if c.d.ledger != nil && !over(ctx) {
+		var journaled error
+		if err, journaled = c.d.ledger.failure(ctx, c, err, false); journaled != nil {
+			return journaled
+		}
+	}
+	return nodeError(c.s.at(), class, err)
 }
 
 func (c *call[S, U]) invokeHandler(a *attempt, failed *NodeError) (err error) {
@@ -195,7 +258,7 @@ func (c *call[S, U]) loop() *retrypolicy.Loop {
 	}
 	l := c.prog.loop
 	l.Observe = func(_ context.Context, at retrypolicy.Attempt) {
-		if !c.s.lost() {
+		if !c.s.lost() && !isVerdict(at.Err) {
 			c.discard(&task.AttemptFailed{
 				Failure: failure(at.Err, at.Class),
 				Delay:   at.Delay, Hint: at.Hint, Final: at.Final, Reason: string(at.Reason),

@@ -19,11 +19,13 @@ const (
 	KindAttemptFailed      Kind = "attempt_failed"
 	KindAttemptDiscarded   Kind = "attempt_discarded"
 	KindTaskCompleted      Kind = "task_completed"
+	KindTaskSuspended      Kind = "task_suspended"
 	KindTaskAbandoned      Kind = "task_abandoned"
 	KindTaskFailed         Kind = "task_failed"
 	KindSuperStepCompleted Kind = "super_step_completed"
 	KindJoinUnfired        Kind = "join_unfired"
 	KindRunCompleted       Kind = "run_completed"
+	KindRunSuspended       Kind = "run_suspended"
 	KindRunFailed          Kind = "run_failed"
 	KindRunCancelled       Kind = "run_cancelled"
 )
@@ -73,6 +75,7 @@ func Stamp(ev Event, h Header) {
 type RunStarted struct {
 	Header
 	Graph       string `json:"graph"`
+	Resumed     bool   `json:"resumed,omitempty"` // it had been begun before
 	Fingerprint string `json:"fingerprint"`
 }
 
@@ -108,6 +111,17 @@ type RunCancelled struct {
 	Failure
 }
 
+// RunSuspended is the last event of a run that waits and has let go of everything meanwhile. It goes on under the same id.
+type RunSuspended struct {
+	Header
+	Totals
+	// Questions are the ids of the questions that wait for an answer, Signals the names of the signals that are waited for.
+	Questions []string `json:"questions,omitempty"`
+	Signals   []string `json:"signals,omitempty"`
+	// Due is when the run can go on by itself; zero if it cannot.
+	Due time.Time `json:"due,omitzero"`
+}
+
 // Failure is what an event says of an error.
 type Failure struct {
 	Class string `json:"class"` // a classifier.RunErrorClass
@@ -126,7 +140,7 @@ type SuperStepCompleted struct {
 	Header
 }
 
-// TaskStarted comes before the first attempt of a task. Each has one TaskCompleted or TaskFailed.
+// TaskStarted comes before the first attempt of a task. Each has one TaskCompleted, TaskFailed or TaskSuspended.
 type TaskStarted struct {
 	Header
 }
@@ -142,6 +156,12 @@ type TaskCompleted struct {
 type TaskFailed struct {
 	Header
 	Failure
+}
+
+// TaskSuspended says that a task waits for an answer, a signal or a time. Its node runs again from the top once that is
+// there, so what its attempt streamed must be forgotten. Other tasks of its super-step go on.
+type TaskSuspended struct {
+	Header
 }
 
 // TaskAbandoned says that an attempt ignored the end of its context past the grace period. It may still be running;
@@ -222,6 +242,8 @@ func (*SuperStepCompleted) kind() Kind { return KindSuperStepCompleted }
 func (*TaskStarted) kind() Kind        { return KindTaskStarted }
 func (*TaskCompleted) kind() Kind      { return KindTaskCompleted }
 func (*TaskFailed) kind() Kind         { return KindTaskFailed }
+func (*TaskSuspended) kind() Kind      { return KindTaskSuspended }
+func (*RunSuspended) kind() Kind       { return KindRunSuspended }
 func (*TaskAbandoned) kind() Kind      { return KindTaskAbandoned }
 func (*AttemptStarted) kind() Kind     { return KindAttemptStarted }
 func (*AttemptFailed) kind() Kind      { return KindAttemptFailed }

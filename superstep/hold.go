@@ -1,0 +1,255 @@
+package superstep
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-go/pawl/classifier"
+	"github.com/pawl-go/pawl/durable"
+	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/task"
+)
+
+// How a runner with a Store takes a run, and what it leaves behind.
+
+func (r *Runner[S, U]) settings(o *runOptions) durable.Settings {
+	s := durable.Settings{
+		Store: r.cfg.Store, Codec: r.cfg.Codec, PayloadLimit: r.cfg.PayloadLimit, LeaseTTL: r.cfg.LeaseTTL,
+		Owner: r.cfg.Owner, Classifier: r.cfg.Classifier, Logger: r.cfg.Logger,
+	}
+	if o != nil && o.migration != nil {
+		s.Rename = o.migration.renameScope
+	}
+	return s
+}
+
+// hold takes the run, or makes it, and gives the trunk its ledger. The context also ends when the run is cancelled by
+// somebody or lost.
+func (r *Runner[S, U]) hold(ctx context.Context, t *trunk[S, U], o *runOptions) (context.Context, func(), error) {
+	in := &t.driver.m.state // until it is read back
+	if ctx.Err() != nil {
+		return ctx, nil, t.run.ended(ctx)
+	}
+	var fresh func() (journal.NewRun, error)
+	if o == nil || !o.existing {
+		fresh = func() (journal.NewRun, error) { return r.newRun(in, o) }
+	}
+	x, err := durable.Open(ctx, r.settings(o), t.run.id, fresh)
+	if err != nil {
+		return ctx, nil, err
+	}
+	if err = r.checkRun(x.Run(), x.Start(), in, o); err == nil {
+		t.driver.m.state, err = r.decodeState(x, x.Start().Payload, o)
+	}
+	if err != nil {
+		x.Close(ctx)
+		return ctx, nil, err
+	}
+	t.driver.ledger = &ledger[S, U]{x: x, d: &t.driver, options: o, checkpoint: int64(len(x.Start().Payload))}
+	own, stop := x.Context(ctx)
+	return own, func() {
+		stop()
+		x.Close(ctx)
+	}, nil
+}
+
+// newRun describes a run that starts from in.
+func (r *Runner[S, U]) newRun(in *S, o *runOptions) (journal.NewRun, error) {
+	payload, err := r.settings(o).Encode("State", in)
+	if err != nil {
+		return journal.NewRun{}, err
+	}
+	n := journal.NewRun{
+		Run: journal.Run{Kind: journal.GraphRun, Name: r.g.Name(), Fingerprint: r.g.Fingerprint()},
+		Events: []journal.Event{{
+			Kind: journal.RunStart, Time: durable.Now(), Payload: payload,
+			Meta: r.startMeta(),
+		}},
+	}
+	if o != nil {
+		n.Run.Thread = o.thread
+	}
+	return n, nil
+}
+
+// startMeta is the same for every run of the graph.
+func (r *Runner[S, U]) startMeta() json.RawMessage {
+	r.startOnce.Do(func() {
+		r.start = mustMarshal(durable.StartMeta{Drawing: r.g.Mermaid(), Outline: r.g.Outline()})
+	})
+	return r.start
+}
+
+// checkRun refuses a run that is not the one that was meant.
+func (r *Runner[S, U]) checkRun(run journal.Run, start journal.Event, in *S, o *runOptions) error {
+	conflict := func(what, format string, args ...any) error {
+		return &durable.RunConflictError{RunID: run.ID, What: what, Detail: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case run.Kind != journal.GraphRun:
+		return conflict("kind", "it is a %s", run.Kind)
+	case run.Name != r.g.Name():
+		return conflict("graph", "it runs %q, not %q", run.Name, r.g.Name())
+	case run.Fingerprint != r.g.Fingerprint() && (o == nil || o.migration == nil):
+		return changed(run, start, r.g.Outline())
+	case o != nil && o.existing:
+		return nil
+	case o != nil && o.thread != "" && o.thread != run.Thread:
+		return conflict("thread", "it is a turn of %q, not of %q", run.Thread, o.thread)
+	}
+	return r.checkInput(run, start, in)
+}
+
+func (r *Runner[S, U]) checkInput(run journal.Run, start journal.Event, in *S) error {
+	was, err := journal.Decode(r.cfg.Codec, start.Payload)
+	if err != nil {
+		return &durable.ReplayError{RunID: run.ID, Seq: start.Seq, Err: err}
+	}
+	is, err := journal.Marshal("State", in)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(was, is) {
+		return &durable.RunConflictError{RunID: run.ID, What: "input", Detail: "the states differ that they start from"}
+	}
+	return nil
+}
+
+func (r *Runner[S, U]) decodeState(x *durable.Execution, payload []byte, o *runOptions) (s S, err error) {
+	defer task.Recover("decoder of the state", &err)
+	data, err := x.Plain(payload)
+	if err == nil && o != nil && o.migration != nil && o.migration.State != nil {
+		data, err = o.migration.State(data)
+	}
+	if err == nil {
+		s, err = r.g.Plan().DecodeState(data)
+	}
+	if err != nil {
+		return s, &durable.ReplayError{RunID: x.RunID(), Seq: x.Start().Seq, Err: err}
+	}
+	return s, nil
+}
+
+// notHeld is the result of a run that could not be taken: most often because it has ended, and its outcome is recorded.
+func (r *Runner[S, U]) notHeld(ctx context.Context, t *trunk[S, U], o *runOptions, err error) (*Result[S], error) {
+	in := &t.driver.m.state
+	res := &Result[S]{State: *in, RunID: t.run.id}
+	var ended *durable.EndedError
+	if !errors.As(err, &ended) {
+		return res, err
+	}
+	if err := r.checkRun(ended.Run, ended.Start, in, o); err != nil {
+		return res, err
+	}
+	return r.recorded(ctx, ended, o)
+}
+
+// endMeta is what the Meta of a run's last event says of it.
+type endMeta struct {
+	task.Totals
+
+	Unfired []task.Unfired `json:"unfired,omitempty"`
+}
+
+// recorded is the outcome of a run that has ended.
+func (r *Runner[S, U]) recorded(ctx context.Context, ended *durable.EndedError, o *runOptions) (*Result[S], error) {
+	res := &Result[S]{RunID: ended.Run.ID}
+	var m endMeta
+	if len(ended.Last.Meta) > 0 {
+		if err := json.Unmarshal(ended.Last.Meta, &m); err != nil {
+			return res, &durable.ReplayError{RunID: ended.Run.ID, Seq: ended.Last.Seq, Err: err}
+		}
+	}
+	res.Totals, res.Unfired = m.Totals, m.Unfired
+	if ended.Last.Kind != journal.RunComplete {
+		if p, err := r.past(ctx, ended.Run.ID, o); err == nil {
+			res.State, _ = p.last() // as far as it can be read
+		}
+		return res, r.settings(o).EndError(ended)
+	}
+	data, err := journal.Decode(r.cfg.Codec, ended.Last.Payload)
+	if err == nil {
+		res.State, err = r.g.Plan().DecodeState(data)
+	}
+	if err != nil {
+		return res, &durable.ReplayError{RunID: ended.Run.ID, Seq: ended.Last.Seq, Err: err}
+	}
+	return res, nil
+}
+
+// conclude records how the run has come out, and returns what its caller is to hear.
+func (l *ledger[S, U]) conclude(ctx context.Context, res *Result[S], err error) error {
+	if broken := l.x.Broken(); broken != nil {
+		_ = l.x.Finish(ctx, journal.Event{Kind: journal.RunRequeued}, time.Time{}) // does what can still be done
+		return broken
+	}
+	m := mustMarshal(endMeta{Totals: res.Totals, Unfired: res.Unfired})
+	if err == nil {
+		payload, eerr := l.x.Encode("State", &res.State)
+		if eerr == nil {
+			return l.x.Finish(ctx, journal.Event{Kind: journal.RunComplete, Meta: m, Payload: payload}, time.Time{})
+		}
+		err = eerr
+	}
+	switch e := err.(type) { //nolint:errorlint // the run's own
+	case *durable.SuspendedError:
+		all := l.x.Waits()
+		last, due := all.Suspension()
+		return cmp.Or[error](l.x.Finish(ctx, last, due), all)
+	case *CancelledError:
+		cancelled, is := e.Cause.(*durable.RunCancelledError) //nolint:errorlint // see run.ended
+		if !is {
+			return cmp.Or(l.x.Flush(ctx), err)
+		}
+		payload, _ := l.x.Encode("reason", cancelled.Reason)
+		last := journal.Event{Kind: journal.RunCancelled, Meta: m, Payload: payload}
+		if err := l.x.Finish(ctx, last, time.Time{}); err != nil {
+			return err
+		}
+		return l.x.CancelChildren(ctx, cancelled)
+	case *durable.NonDeterminismError, *durable.ReplayError:
+		return l.x.BrokenAttempt(ctx, err)
+	}
+	last := l.x.Failure(err, codeOf(err))
+	last.Meta = joinObjects(last.Meta, m)
+	return cmp.Or[error](l.x.Finish(ctx, last, time.Time{}), l.x.FailureError(last))
+}
+
+// codeOf is the code of a failure that the executor or a node has made.
+func codeOf(err error) durable.Code {
+	switch {
+	case found[*MaxSuperStepsError](err):
+		return durable.CodeMaxSuperSteps
+	case found[*RunTimeoutError](err):
+		return durable.CodeTimeout
+	}
+	if node, is := find[*NodeError](err); is && node.Class == classifier.BudgetExceeded {
+		return durable.CodeBudgetExceeded
+	}
+	return durable.CodeAgentError
+}
+
+// find is errors.As for errors that somebody else has made: it ends on cyclic ones, too.
+func find[T error](err error) (found T, ok bool) {
+	for e := range classifier.Tree(err) {
+		if found, ok = e.(T); ok {
+			return found, true
+		}
+	}
+	return found, false
+}
+
+func found[T error](err error) bool {
+	_, ok := find[T](err)
+	return ok
+}
+
+// joinObjects makes one JSON object of two that are not empty.
+func joinObjects(a, b json.RawMessage) json.RawMessage {
+	return append(append(a[:len(a)-1:len(a)-1], ','), b[1:]...)
+}

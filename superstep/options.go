@@ -1,0 +1,72 @@
+package superstep
+
+import (
+	"crypto/rand"
+	"errors"
+
+	"github.com/pawl-go/pawl/graph"
+)
+
+// RunOption sets something of one run.
+type RunOption func(*runOptions)
+
+type runOptions struct {
+	id, thread    string
+	before, after []graph.Ref
+	migration     *Migration
+	anyway        bool
+	// Set by who calls execute:
+	existing bool // the run must be there already; its input is not compared
+}
+
+// RunID names the run; without it a run gets a random name. It is any non-empty string, and only ever data. With a Store, a
+// run of that id that exists is gone on with, or its recorded outcome is returned.
+func RunID(id string) RunOption {
+	return func(o *runOptions) { o.id = id }
+}
+
+// Thread makes the run a turn of a conversation, which Continue goes on with. It needs a Store.
+func Thread(name string) RunOption {
+	return func(o *runOptions) { o.thread = name }
+}
+
+// InterruptBefore suspends the run before each super-step in which one of the nodes is to run, until the question that
+// this records is answered; any answer will do. The question's id is "<super-step>/<node>/before/ask1". It concerns the
+// nodes of the run's own graph, holds for this call, and needs a Store.
+func InterruptBefore(nodes ...graph.Ref) RunOption {
+	return func(o *runOptions) { o.before = append(o.before, nodes...) }
+}
+
+// InterruptAfter is InterruptBefore for the moment after the super-step, when what the nodes did is part of the state.
+func InterruptAfter(nodes ...graph.Ref) RunOption {
+	return func(o *runOptions) { o.after = append(o.after, nodes...) }
+}
+
+// WithMigration lets a run go on that was started with an older version of the graph.
+func WithMigration(m Migration) RunOption {
+	return func(o *runOptions) { o.migration = &m }
+}
+
+// ContinueAnyway lets Continue go on from the last state of a conversation whose last run waits or has failed. That run
+// stays as it is.
+func ContinueAnyway() RunOption {
+	return func(o *runOptions) { o.anyway = true }
+}
+
+// options puts together what was said of a run. They are nil if nothing was.
+func (r *Runner[S, U]) options(opts []RunOption) (id string, o *runOptions, err error) {
+	if len(opts) == 0 {
+		return rand.Text(), nil, nil
+	}
+	o = &runOptions{id: rand.Text()}
+	for _, opt := range opts {
+		opt(o)
+	}
+	switch {
+	case o.id == "":
+		return "", nil, errors.New("pawl: superstep.RunID: the id is empty: pass a name, or no RunID for a random one")
+	case r.cfg.Store == nil && (o.thread != "" || len(o.before) > 0 || len(o.after) > 0 || o.migration != nil):
+		return "", nil, errors.New("pawl: superstep: Thread, InterruptBefore, InterruptAfter and WithMigration need a journal: set Config.Store")
+	}
+	return o.id, o, nil
+}

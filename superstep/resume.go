@@ -1,0 +1,256 @@
+package superstep
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-go/pawl/durable"
+	"github.com/pawl-go/pawl/graph"
+	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/task"
+)
+
+// errNoStore says that a method needs a journal.
+func (r *Runner[S, U]) needStore(method string) error {
+	if r.cfg.Store == nil {
+		return fmt.Errorf("pawl: superstep.Runner.%s needs a journal: set Config.Store", method)
+	}
+	return nil
+}
+
+// Resume goes on with a run that exists, or returns its recorded outcome, as Run does with the same id and input. A run that
+// does not exist is a *journal.NotFoundError. RunID has no meaning among the options.
+func (r *Runner[S, U]) Resume(ctx context.Context, id string, opts ...RunOption) (*Result[S], error) {
+	if err := r.needStore("Resume"); err != nil {
+		return &Result[S]{RunID: id}, err
+	}
+	return r.resume(ctx, id, opts)
+}
+
+func (r *Runner[S, U]) resume(ctx context.Context, id string, opts []RunOption) (*Result[S], error) {
+	_, o, err := r.options(append(opts[:len(opts):len(opts)], RunID(id)))
+	if err != nil {
+		return &Result[S]{RunID: id}, err
+	}
+	o.existing = true
+	return r.execute(ctx, r.newTrunk(new(S), id, r.newEvents()), o)
+}
+
+// Retry goes on with a failed run, as a new run that is linked to it: what is recorded is served, answers included, and what failed
+// runs again, and what has not run yet. RunID names the new run; without it the name is random. A run that has not
+// failed is refused with a *durable.RetryError: a cancelled one with the code retry_cancelled.
+func (r *Runner[S, U]) Retry(ctx context.Context, id string, opts ...RunOption) (*Result[S], error) {
+	if err := r.needStore("Retry"); err != nil {
+		return &Result[S]{RunID: id}, err
+	}
+	to, _, err := r.options(opts)
+	if err != nil {
+		return &Result[S]{RunID: id}, err
+	}
+	if to == "" {
+		to = rand.Text()
+	}
+	if _, err := durable.PrepareRetry(ctx, r.cfg.Store, id, to); err != nil {
+		return &Result[S]{RunID: to}, err
+	}
+	return r.resume(ctx, to, opts)
+}
+
+// Fork starts a new run that branches off another one behind a super-step, and goes on from there: 0 is its start. What was recorded up
+// to there is served; what the other run did later is not. Edit, if it is not nil, is merged by the graph's reducer as one
+// more update of that super-step, whose routers then decide anew. Questions are asked again. RunID names the new run; without
+// it the name is random. The other run may be under way, and may be deleted afterwards.
+func (r *Runner[S, U]) Fork(ctx context.Context, id string, superStep int, edit *U, opts ...RunOption) (*Result[S], error) {
+	if err := r.needStore("Fork"); err != nil {
+		return &Result[S]{RunID: id}, err
+	}
+	to, o, err := r.options(opts)
+	if err != nil {
+		return &Result[S]{RunID: id}, err
+	}
+	n, err := r.forked(ctx, id, superStep, edit, o)
+	if err != nil {
+		return &Result[S]{RunID: to}, err
+	}
+	n.Run.ID = to
+	if _, err := r.cfg.Store.Create(ctx, n); err != nil {
+		return &Result[S]{RunID: to}, err
+	}
+	return r.resume(ctx, to, opts)
+}
+
+// forked describes the run that branches off.
+func (r *Runner[S, U]) forked(ctx context.Context, id string, superStep int, edit *U, o *runOptions) (journal.NewRun, error) {
+	past, err := r.past(ctx, id, o)
+	if err != nil {
+		return journal.NewRun{}, err
+	}
+	n := journal.NewRun{Run: past.x.Run()}
+	n.Run.Fingerprint = r.g.Fingerprint()
+	n.Run.Link = journal.Link{Kind: journal.ForkOf, Run: id, SuperStep: superStep}
+	if superStep == 0 {
+		return r.forkedAtStart(past, n, edit)
+	}
+	for e := range past.barriers() {
+		if e.N == superStep {
+			return r.forkedBehind(ctx, past, n, e, edit)
+		}
+		if err := past.ledger.redo(e); err != nil {
+			return n, err
+		}
+	}
+	return n, fmt.Errorf("pawl: run %q has no super-step %d to fork from: History lists those it has", id, superStep)
+}
+
+func (r *Runner[S, U]) forkedAtStart(past *past[S, U], n journal.NewRun, edit *U) (journal.NewRun, error) {
+	state := past.m.State()
+	if edit != nil {
+		var err error
+		if state, err = r.reduced(state, *edit); err != nil {
+			return n, err
+		}
+	}
+	payload, err := past.x.Encode("State", &state)
+	n.Events = []journal.Event{{Kind: journal.RunStart, Time: durable.Now(), Meta: r.startMeta(), Payload: payload}}
+	return n, err
+}
+
+// forkedBehind copies what stands before the barrier, and asks the barrier anew.
+func (r *Runner[S, U]) forkedBehind(
+	ctx context.Context, past *past[S, U], n journal.NewRun, at journal.Event, edit *U,
+) (journal.NewRun, error) {
+	barrier := journal.Event{Kind: journal.SuperStepDone, N: at.N, Time: durable.Now(), Payload: at.Payload}
+	var err error
+	switch {
+	case edit == nil:
+	case at.Payload != nil:
+		return n, fmt.Errorf("pawl: super-step %d of run %q was edited when that run was forked: fork the run it comes from, "+
+			"or branch off a later super-step", at.N, past.x.RunID())
+	default:
+		if barrier.Payload, err = past.x.Encode("Update", edit); err != nil {
+			return n, err
+		}
+	}
+	if err = past.ledger.serveAll(at); err != nil {
+		return n, err
+	}
+	if edit, err = past.ledger.edit(barrier); err != nil {
+		return n, err
+	}
+	if err = past.m.advance(edit); err != nil {
+		return n, err
+	}
+	next, err := past.m.planned()
+	if err != nil {
+		return n, err
+	}
+	barrier.Meta = mustMarshal(barrierMeta{Next: next, Usage: past.run.usage})
+	start := past.x.Start()
+	copied, err := durable.Copy(ctx, r.cfg.Store, past.x.RunID(), at.Seq-1)
+	if err != nil {
+		return n, err
+	}
+	start.Meta = mustMarshal(durable.StartMeta{Drawing: r.g.Mermaid(), Outline: r.g.Outline(), Copied: int64(len(copied)) + 1})
+	n.Events = append(append([]journal.Event{start}, copied...), barrier)
+	return n, nil
+}
+
+// reduced is a state with an update from outside.
+func (r *Runner[S, U]) reduced(s S, update U) (_ S, err error) {
+	defer task.Recover("reducer", &err)
+	plan := r.g.Plan()
+	plan.Clip(&s)
+	if err := plan.Reduce(&s, []graph.Write[U]{{Node: editor, Index: -1, Update: update}}); err != nil {
+		return s, &ReduceError{Nodes: []string{editor}, Err: err}
+	}
+	return s, nil
+}
+
+// Continue runs the next turn of a conversation: a new run, from the last state of the thread's last run with the update
+// merged into it by the graph's reducer; nil: from that state as it is. A thread without a run is a *ThreadError, and so is
+// one whose last run has not completed, unless ContinueAnyway says to go on from the last state that was committed.
+func (r *Runner[S, U]) Continue(ctx context.Context, thread string, update *U, opts ...RunOption) (*Result[S], error) {
+	res := &Result[S]{}
+	if err := r.needStore("Continue"); err != nil {
+		return res, err
+	}
+	id, o, err := r.options(append(opts[:len(opts):len(opts)], Thread(thread)))
+	if err != nil {
+		return res, err
+	}
+	res.RunID = id
+	lister, is := r.cfg.Store.(journal.Lister)
+	if !is {
+		return res, errors.New("pawl: superstep.Runner.Continue needs a store that lists runs: use one that is a journal.Lister")
+	}
+	page, err := lister.List(ctx, journal.Query{Kind: journal.GraphRun, Name: r.g.Name(), Thread: thread, Limit: 1})
+	if err != nil {
+		return res, err
+	}
+	if len(page.Runs) == 0 {
+		return res, &ThreadError{Thread: thread}
+	}
+	last := page.Runs[0]
+	if last.ID == id { // again: it is under way, or done
+		return r.resume(ctx, id, opts)
+	}
+	if last.Status != journal.Completed && !o.anyway {
+		return res, &ThreadError{Thread: thread, RunID: last.ID, Status: last.Status}
+	}
+	past, err := r.past(ctx, last.ID, o)
+	if err != nil {
+		return res, err
+	}
+	state, err := past.last()
+	if err == nil && update != nil {
+		state, err = r.reduced(state, *update)
+	}
+	if err != nil {
+		return res, err
+	}
+	n, err := r.newRun(&state, o)
+	if err != nil {
+		return res, err
+	}
+	n.Run.ID, n.Run.Link = id, journal.Link{Kind: journal.TurnAfter, Run: last.ID}
+	if _, err := r.cfg.Store.Create(ctx, n); err != nil {
+		return res, err
+	}
+	return r.resume(ctx, id, opts)
+}
+
+// ThreadError says that a conversation cannot be continued.
+type ThreadError struct {
+	Thread string
+	// RunID and Status are those of its last run; empty if it has none.
+	RunID  string
+	Status journal.Status
+}
+
+// Error says why.
+func (e *ThreadError) Error() string {
+	if e.RunID == "" {
+		return fmt.Sprintf("pawl: thread %q has no run of this graph: begin it with Run and superstep.Thread(%q)", e.Thread, e.Thread)
+	}
+	return fmt.Sprintf("pawl: thread %q: its last run %q is %s: finish, answer or retry that, or go on from its last state with "+
+		"superstep.ContinueAnyway()", e.Thread, e.RunID, e.Status)
+}
+
+// Answer answers a question of a suspended run, which goes on with it when it is run again. The value must fit the question.
+// See durable.Answer for the errors.
+func (r *Runner[S, U]) Answer(ctx context.Context, id, question string, value any) error {
+	if err := r.needStore("Answer"); err != nil {
+		return err
+	}
+	return durable.Answer(ctx, r.cfg.Store, id, question, value, durable.Using(r.settings(nil)))
+}
+
+// Cancel ends a run for good, wherever it is under way. See durable.Cancel.
+func (r *Runner[S, U]) Cancel(ctx context.Context, id, reason string) error {
+	if err := r.needStore("Cancel"); err != nil {
+		return err
+	}
+	return durable.Cancel(ctx, r.cfg.Store, id, reason, durable.Using(r.settings(nil)))
+}
