@@ -55,5 +55,5 @@ func tryAsk[T any](method func() T) (v T, ok bool) {
 
 // silenced ends a panic that nobody needs to hear of. It must be deferred itself.
 //
-//nolint:revive,forbidigo,errcheck // see recovered; no stack is taken, which takes long in a deep tree
+//nolint:revive,forbidigo // see recovered; no stack is taken, which takes long in a deep tree
 func silenced() { _ = recover() }
