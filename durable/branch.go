@@ -61,8 +61,11 @@ func (s *Scope) enterBranch(ctx context.Context, name string) (*Scope, *call, er
 	key := "branch\x00" + name // not counted with the calls of that name
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.ended(); err != nil {
+	if err := s.over(); err != nil {
 		return nil, nil, err
+	}
+	if s.stopped != nil {
+		return nil, nil, s.stopped
 	}
 	if s.flying[key] {
 		s.stopped = &OverlapError{RunID: s.x.id, Scope: s.path, Name: name}
@@ -87,11 +90,11 @@ func (s *Scope) enterBranch(ctx context.Context, name string) (*Scope, *call, er
 func (s *Scope) leave(err *error) {
 	s.Close(&ScopeEndedError{RunID: s.x.id, Scope: s.path})
 	s.mu.Lock()
-	stopped := s.stopped
+	stopped := s.why()
 	s.mu.Unlock()
 	switch {
 	case stopped != nil:
-		s.parent.stop(stopped)
+		s.parent.stopAround(stopped)
 		*err = stopped
 	case *err == nil:
 		s.settle()
@@ -99,5 +102,19 @@ func (s *Scope) leave(err *error) {
 		s.parent.mu.Lock()
 		s.parent.unsettled = append(s.parent.unsettled, s)
 		s.parent.mu.Unlock()
+	}
+}
+
+// stopAround stops a scope because one of its branches was stopped.
+func (s *Scope) stopAround(err error) {
+	suspended, is := err.(*SuspendedError) //nolint:errorlint // just what suspend has made
+	if !is {
+		s.stop(err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paused == nil {
+		s.paused = suspended
 	}
 }

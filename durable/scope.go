@@ -39,6 +39,9 @@ type Scope struct {
 	// stopped is what every further call returns, and what the code should have returned with: a suspension, a fault of the
 	// journal, the end of the run. Closed is why the scope has ended.
 	stopped, closed error
+	// paused is the suspension of a branch, which stops the calls of the scope, but no other branches: these may be
+	// goroutines that only begin.
+	paused *SuspendedError
 	record          []*entry
 	next            int             // the first entry that was not met again
 	gates           map[string]bool // which way version gates went
@@ -168,7 +171,7 @@ func (s *Scope) Close(err error) {
 func (s *Scope) Suspended() *SuspendedError {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, _ := s.stopped.(*SuspendedError) //nolint:errorlint // just what stop has set
+	e, _ := s.why().(*SuspendedError) //nolint:errorlint // just what stop has set
 	return e
 }
 
@@ -243,6 +246,14 @@ func (s *Scope) ended() error {
 	if err := s.over(); err != nil {
 		return err
 	}
+	return s.why()
+}
+
+// why is what has stopped the scope. The caller holds mu.
+func (s *Scope) why() error {
+	if s.stopped == nil && s.paused != nil {
+		return s.paused
+	}
 	return s.stopped
 }
 
@@ -259,8 +270,8 @@ func (s *Scope) over() error {
 func (s *Scope) Outcome(returned error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped != nil {
-		return s.stopped
+	if err := s.why(); err != nil {
+		return err
 	}
 	return returned
 }

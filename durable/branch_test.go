@@ -1,0 +1,336 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawl-go/pawl/durable"
+	"github.com/pawl-go/pawl/journal/memory"
+	"github.com/pawl-go/pawl/task"
+)
+
+func TestBranchesOfAWorkflowRunAtTheSameTime(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	wf := durable.Workflow("w", func(ctx context.Context, n int) (int, error) {
+		var g errgroup.Group
+		sums := make([]int, n)
+		for i := range n {
+			g.Go(func() error {
+				return durable.Branch(ctx, fmt.Sprint(i), func(ctx context.Context) error {
+					for range 3 {
+						v, err := counted(ctx, c, "s", i)
+						if err != nil {
+							return err
+						}
+						sums[i] += v
+					}
+					return suspend(ctx)
+				})
+			})
+		}
+		err := g.Wait()
+		sum := 0
+		for _, s := range sums {
+			sum += s
+		}
+		return sum, err
+	})
+	const n = 10
+	_, err := durable.Run(t.Context(), store, wf, "r", n)
+	assert.Len(t, asError[*durable.SuspendedError](t, err).Waits, n)
+	for range n - 1 {
+		release(t, store, "r")
+		_, err = durable.Run(t.Context(), store, wf, "r", n)
+		asError[*durable.SuspendedError](t, err)
+	}
+	release(t, store, "r")
+	out, err := durable.Run(t.Context(), store, wf, "r", n)
+	require.NoError(t, err)
+	assert.Equal(t, 135, out)
+	assert.Equal(t, 3*n, c.of("s"))
+}
+
+// Both calls are under way when the second one begins.
+func overlap(ctx context.Context, first, second func(ctx context.Context) error) (error, error) {
+	inside, leave := make(chan struct{}), make(chan struct{})
+	var g errgroup.Group
+	g.Go(func() error {
+		return first(context.WithValue(ctx, hook{}, func() {
+			close(inside)
+			<-leave
+		}))
+	})
+	<-inside
+	err := second(ctx)
+	close(leave)
+	return g.Wait(), err
+}
+
+// hook is the key of a function that a call runs while it is under way.
+type hook struct{}
+
+func runHook(ctx context.Context) {
+	if h, ok := ctx.Value(hook{}).(func()); ok {
+		h()
+	}
+}
+
+func TestEqualNamesThatOverlapAreATypedError(t *testing.T) {
+	step := func(ctx context.Context) error {
+		_, err := durable.Step(ctx, "s", func(ctx context.Context) (int, error) { runHook(ctx); return 0, nil })
+		return err
+	}
+	branch := func(ctx context.Context) error {
+		return durable.Branch(ctx, "b", func(ctx context.Context) error { runHook(ctx); return nil })
+	}
+	for name, call := range map[string]func(ctx context.Context) error{"s": step, "b": branch} {
+		wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+			err1, err2 := overlap(ctx, call, call)
+			if err1 != nil || err2 == nil {
+				return 0, errors.New("not refused")
+			}
+			return 0, nil // swallowed, it ends the run all the same
+		})
+		_, err := durable.Run(t.Context(), memory.New(), wf, "r", 0)
+		asError[*durable.RunFailedError](t, err)
+		assert.Equal(t, name, asError[*durable.OverlapError](t, err).Name)
+	}
+}
+
+func TestBranchesOfOneNameOneAfterTheOtherAreCounted(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+		sum := 0
+		for range 3 {
+			err := durable.Branch(ctx, "b", func(ctx context.Context) error {
+				v, err := counted(ctx, c, "s", 1)
+				sum += v
+				return err
+			})
+			if err != nil {
+				return 0, err
+			}
+		}
+		if _, err := counted(ctx, c, "b", 0); err != nil { // a branch does not count as a call of its name
+			return 0, err
+		}
+		return sum, suspend(ctx)
+	})
+	_, err := durable.Run(t.Context(), store, wf, "r", 0)
+	asError[*durable.SuspendedError](t, err)
+	release(t, store, "r")
+	out, err := durable.Run(t.Context(), store, wf, "r", 0)
+	require.NoError(t, err)
+	assert.Equal(t, 3, out)
+	assert.Equal(t, 3, c.of("s"))
+	assert.Equal(t, []string{"step:done s in b#1", "step:done s in b#2", "step:done s in b#3", "step:done b"}, kinds(t, store, "r")[1:5])
+}
+
+// Steps of different names may overlap in one scope; which of them is met first on replay does not matter then.
+func TestDifferentNamesMayOverlap(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	turn := 0
+	wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+		names := []string{"a", "b"}
+		if turn++; turn > 1 {
+			names = []string{"b", "a"}
+		}
+		call := func(name string) func(ctx context.Context) error {
+			return func(ctx context.Context) error {
+				_, err := durable.Step(ctx, name, func(ctx context.Context) (int, error) {
+					c.add(name)
+					runHook(ctx)
+					return 0, nil
+				})
+				return err
+			}
+		}
+		var err1, err2 error
+		if turn == 1 {
+			err1, err2 = overlap(ctx, call(names[0]), call(names[1]))
+		} else {
+			err1, err2 = call(names[0])(ctx), call(names[1])(ctx)
+		}
+		if err := errors.Join(err1, err2); err != nil {
+			return 0, err
+		}
+		return 0, suspend(ctx)
+	})
+	_, err := durable.Run(t.Context(), store, wf, "r", 0)
+	asError[*durable.SuspendedError](t, err)
+	release(t, store, "r")
+	_, err = durable.Run(t.Context(), store, wf, "r", 0)
+	require.NoError(t, err)
+	assert.Equal(t, 1, c.of("a"))
+	assert.Equal(t, 1, c.of("b"))
+}
+
+func TestADurableCallAfterItsCodeHasReturned(t *testing.T) {
+	store := memory.New()
+	var left, leftBranch context.Context
+	wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+		left = ctx
+		return 0, durable.Branch(ctx, "b", func(ctx context.Context) error {
+			leftBranch = ctx
+			return nil
+		})
+	})
+	_, err := durable.Run(t.Context(), store, wf, "r", 0)
+	require.NoError(t, err)
+	for _, ctx := range []context.Context{left, leftBranch} {
+		_, err = durable.Step(ctx, "s", func(context.Context) (int, error) { return 0, nil })
+		asError[*durable.ScopeEndedError](t, err)
+		asError[*durable.ScopeEndedError](t, durable.Branch(ctx, "c", func(context.Context) error { return nil }))
+	}
+}
+
+// The call began in time and ends too late: it is not recorded.
+func TestACallThatOutlivesItsCode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		var late error
+		var wg sync.WaitGroup
+		wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+			wg.Go(func() {
+				_, late = durable.Step(ctx, "s", func(context.Context) (int, error) {
+					time.Sleep(time.Second)
+					return 0, nil
+				})
+			})
+			synctest.Wait()
+			return 0, nil
+		})
+		_, err := durable.Run(t.Context(), store, wf, "r", 0)
+		require.NoError(t, err)
+		wg.Wait()
+		asError[*durable.ScopeEndedError](t, late)
+		assert.Equal(t, []string{"run:start", "run:complete"}, kinds(t, store, "r"))
+	})
+}
+
+func TestAPanicOfABranch(t *testing.T) {
+	err := durable.Branch(t.Context(), "b", func(context.Context) error { panic("ouch") })
+	assert.Equal(t, `branch "b"`, asError[*task.PanicError](t, err).Whose)
+	asError[*durable.OptionError](t, durable.Branch(t.Context(), "", nil))
+}
+
+// A suspension inside a branch stops what is around it, whatever it makes of it.
+func TestASuspensionInABranchCannotBeSwallowed(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+		_ = durable.Branch(ctx, "b", func(ctx context.Context) error {
+			_ = suspend(ctx)
+			return nil
+		})
+		_, _ = counted(ctx, c, "after", 1)
+		return 7, nil
+	})
+	_, err := durable.Run(t.Context(), store, wf, "r", 0)
+	asError[*durable.SuspendedError](t, err)
+	assert.Zero(t, c.of("after"))
+}
+
+// While one branch waits the others go on, and what they do is recorded.
+func TestASuspensionDoesNotCancelOtherBranches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, c := memory.New(), &counter{}
+		wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+			var g errgroup.Group
+			g.Go(func() error { return durable.Branch(ctx, "waits", suspend) })
+			g.Go(func() error {
+				return durable.Branch(ctx, "works", func(ctx context.Context) error {
+					for _, name := range []string{"a", "b"} {
+						if err := durable.Sleep(ctx, time.Second); err != nil {
+							return err
+						}
+						if _, err := counted(ctx, c, name, 1); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			})
+			return 0, g.Wait()
+		})
+		_, err := durable.Run(t.Context(), store, wf, "r", 0)
+		asError[*durable.SuspendedError](t, err)
+		assert.Contains(t, kinds(t, store, "r"), "step:done b in works#1")
+		release(t, store, "r")
+		_, err = durable.Run(t.Context(), store, wf, "r", 0)
+		require.NoError(t, err)
+		assert.Equal(t, 1, c.of("b"))
+	})
+}
+
+// A failure in a branch is an outcome once the code around has gone on behind it: to a call, to another branch, or out of the branch.
+func TestAHandledFailureInABranch(t *testing.T) {
+	fails := func(c *counter) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := durable.Step(ctx, "fails", func(context.Context) (int, error) {
+				if c.add("fails") == 1 {
+					return 0, errBoom
+				}
+				return 0, nil
+			})
+			return err
+		}
+	}
+	for name, body := range map[string]func(ctx context.Context, c *counter) error{
+		"inside": func(ctx context.Context, c *counter) error {
+			return durable.Branch(ctx, "b", func(ctx context.Context) error {
+				if fails(c)(ctx) == nil {
+					return errors.New("another way")
+				}
+				return nil
+			})
+		},
+		"around": func(ctx context.Context, c *counter) error {
+			if durable.Branch(ctx, "b", fails(c)) == nil {
+				return errors.New("another way")
+			}
+			return nil
+		},
+		"two around": func(ctx context.Context, c *counter) error {
+			err := durable.Branch(ctx, "outer", func(ctx context.Context) error { return durable.Branch(ctx, "inner", fails(c)) })
+			if err == nil {
+				return errors.New("another way")
+			}
+			return nil
+		},
+		"followed by a branch": func(ctx context.Context, c *counter) error {
+			if fails(c)(ctx) == nil {
+				return errors.New("another way")
+			}
+			return durable.Branch(ctx, "next", func(ctx context.Context) error {
+				_, err := counted(ctx, c, "next", 1)
+				return err
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, c := memory.New(), &counter{}
+			wf := durable.Workflow("w", func(ctx context.Context, _ int) (string, error) {
+				if err := body(ctx, c); err != nil {
+					return "", err
+				}
+				return "handled", suspend(ctx)
+			})
+			_, err := durable.Run(t.Context(), store, wf, "r", 0)
+			asError[*durable.SuspendedError](t, err)
+			release(t, store, "r")
+			out, err := durable.Run(t.Context(), store, wf, "r", 0)
+			require.NoError(t, err)
+			assert.Equal(t, "handled", out)
+			assert.Equal(t, 1, c.of("fails"))
+		})
+	}
+}
