@@ -159,7 +159,7 @@ func FuzzSealedRow(f *testing.F) {
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0x07})
 	f.Add([]byte{1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		events, err := journal.DecodeRow("r", 1, withChecksum("r", 1, body))
+		events, err := journal.DecodeRow("r", 1, withChecksum(1, body))
 		if err != nil {
 			require.ErrorIs(t, err, journal.ErrCorrupt)
 			return
@@ -195,9 +195,9 @@ func FuzzFlippedRow(f *testing.F) {
 	})
 }
 
-// withChecksum is a row with a checksum that matches, whatever its content.
-func withChecksum(run string, first int64, body []byte) []byte {
-	covered := append(binary.AppendVarint(nil, first), run...)
+// withChecksum is a row of the run "r" with a checksum that matches, whatever its content.
+func withChecksum(first int64, body []byte) []byte {
+	covered := append(binary.AppendVarint(nil, first), "r"...)
 	covered = append(covered, body...)
 	return binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(covered, crc32.MakeTable(crc32.Castagnoli)))
 }
@@ -207,11 +207,11 @@ func TestARowsFormIsWhatEarlierReleasesWrote(t *testing.T) {
 		Kind: journal.StepDone, Scope: "a", Name: "b", N: 1, Time: time.UnixMicro(3), Took: 4, Attempts: 5, Meta: []byte("{}"), Payload: []byte("p"),
 	}}
 	body := "\x01" + "\x01" + "\x09step:done" + "\x01a" + "\x01b" + "\x02" + "\x06" + "\x08" + "\x0a" + "\x02{}" + "\x01p"
-	assert.Equal(t, withChecksum("r", 6, []byte(body)), journal.EncodeRow("r", 6, events))
+	assert.Equal(t, withChecksum(6, []byte(body)), journal.EncodeRow("r", 6, events))
 }
 
 func TestARowOfAnUnknownVersionSaysSo(t *testing.T) {
-	row := withChecksum("r", 1, []byte{2, 0})
+	row := withChecksum(1, []byte{2, 0})
 	corrupt(t, "r", 1, row)
 	_, err := journal.DecodeRow("r", 1, row)
 	assert.ErrorContains(t, err, "version 2")
@@ -219,7 +219,7 @@ func TestARowOfAnUnknownVersionSaysSo(t *testing.T) {
 
 func TestASealedRowThatMakesNoSenseIsCorrupt(t *testing.T) {
 	event := []byte("\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00")
-	_, err := journal.DecodeRow("r", 1, withChecksum("r", 1, event))
+	_, err := journal.DecodeRow("r", 1, withChecksum(1, event))
 	require.NoError(t, err)
 	for name, body := range map[string][]byte{
 		"no number of events":         {1},
@@ -231,6 +231,6 @@ func TestASealedRowThatMakesNoSenseIsCorrupt(t *testing.T) {
 		"a number of too many bytes":  append([]byte{1, 1, 0, 0, 0}, bytes.Repeat([]byte{0x80}, 20)...),
 		"billions of events":          {1, 0xff, 0xff, 0xff, 0xff, 0x07},
 	} {
-		t.Run(name, func(t *testing.T) { corrupt(t, "r", 1, withChecksum("r", 1, body)) })
+		t.Run(name, func(t *testing.T) { corrupt(t, "r", 1, withChecksum(1, body)) })
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,11 +49,7 @@ func TestErrorsMatchTheirSentinelsAndSayWhatAndWhere(t *testing.T) {
 		t.Run(fmt.Sprintf("%T", c.err), func(t *testing.T) {
 			assert.Equal(t, c.text, c.err.Error())
 			for _, target := range append(all, io.EOF, io.ErrUnexpectedEOF) {
-				want := false
-				for _, is := range c.is {
-					want = want || target == is
-				}
-				assert.Equal(t, want, errors.Is(fmt.Errorf("wrapped: %w", c.err), target), "%v", target)
+				assert.Equal(t, slices.Contains(c.is, target), errors.Is(fmt.Errorf("wrapped: %w", c.err), target), "%v", target)
 			}
 		})
 	}
