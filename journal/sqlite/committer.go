@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -36,7 +37,7 @@ type committer struct {
 	// the committer would otherwise find the first of them alone. It costs a lone writer nothing.
 	crowd bool
 	// hook lets tests cut writes off.
-	hook atomic.Pointer[func(place) error]
+	hook  atomic.Pointer[func(place) error]
 	batch []*request // memory for the next one
 
 	mu      sync.Mutex
@@ -100,11 +101,14 @@ func newCommitter(s *Store) (*committer, error) {
 	}
 	c := &committer{conn: conn, files: files{path: s.path}, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if c.tx, err = newTx(s, conn); err == nil {
+		// From here on the committer waits for the lock by itself.
+		_, err = conn.ExecContext(ctx, "PRAGMA busy_timeout = 0")
+	}
+	if err == nil {
 		err = c.files.check()
 	}
 	if err != nil {
-		_ = conn.Close()
-		return nil, err
+		return nil, errors.Join(err, c.tx.close(), conn.Close())
 	}
 	go c.loop()
 	return c, nil
@@ -315,7 +319,7 @@ func (c *committer) commit(batch []*request) {
 		// Nobody has been told anything yet, so it is as if this one had not been in the batch.
 		c.fail(batch[bad:bad+1], fault)
 		batch = slices.Delete(batch, bad, bad+1)
-		if err := c.beginAgain(); err != nil {
+		if err := c.tx.store.patiently(c.tx.begin); err != nil {
 			c.fail(batch, err)
 			return
 		}
@@ -334,10 +338,11 @@ func (c *committer) commit(batch []*request) {
 	}
 }
 
-func (c *committer) beginAgain() error {
+// patiently calls f again as long as it finds the file locked, for as long as calls wait for that.
+func (s *Store) patiently(f func() error) error {
 	for start := time.Now(); ; pause() {
-		err := c.tx.begin()
-		if codeOf(err) != sqlite3.SQLITE_BUSY || time.Since(start) >= c.tx.store.busy {
+		err := f()
+		if codeOf(err) != sqlite3.SQLITE_BUSY || time.Since(start) >= s.busy {
 			return err
 		}
 	}

@@ -23,8 +23,22 @@ func (s *Store) CutAt(name string) {
 	s.hook.Store(&hook)
 }
 
-// MaxPages bounds the file, as a full disk does. No write may be under way.
+// At calls f whenever a write comes to a place, and fails the write there with what it returns.
+func (s *Store) At(name string, f func() error) {
+	hook := func(p place) error {
+		if string(p) == name {
+			return f()
+		}
+		return nil
+	}
+	s.hook.Store(&hook)
+}
+
+// MaxPages bounds the file, as a full disk does, or no more if n is 0. No write may be under way.
 func (s *Store) MaxPages(n int) error {
+	if n == 0 {
+		n = 1 << 30
+	}
 	var got int
 	err := s.conn.QueryRowContext(context.Background(), fmt.Sprintf("PRAGMA max_page_count = %d", n)).Scan(&got)
 	if err == nil && got > n {
@@ -32,3 +46,21 @@ func (s *Store) MaxPages(n int) error {
 	}
 	return err
 }
+
+// Pages is how large the file is.
+func (s *Store) Pages() (n int, err error) {
+	err = s.conn.QueryRowContext(context.Background(), "PRAGMA page_count").Scan(&n)
+	return n, err
+}
+
+// Settings are those of the committer's connection and of a reader's.
+func (s *Store) Settings(name string) (writer, reader string, err error) {
+	err = errors.Join(
+		s.conn.QueryRowContext(context.Background(), "PRAGMA "+name).Scan(&writer),
+		s.reader.QueryRowContext(context.Background(), "PRAGMA "+name).Scan(&reader),
+	)
+	return writer, reader, err
+}
+
+// Leases is how many leases the store keeps in mind. No write may be under way.
+func (s *Store) Leases() int { return len(s.tx.leases) }

@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 
@@ -30,10 +32,10 @@ func (s *Store) open() (err error) {
 	if err := s.prepare(); err != nil {
 		return err
 	}
-	if s.writer, err = s.database("rw", false); err != nil {
+	if s.writer, err = s.database("rw", s.busy, false); err != nil {
 		return err
 	}
-	if s.reader, err = s.database("rw", true); err != nil {
+	if s.reader, err = s.database("rw", s.busy, true); err != nil {
 		return err
 	}
 	conns := max(minReaders, runtime.GOMAXPROCS(0))
@@ -95,15 +97,16 @@ func (s *Store) openError(path string, err error) error {
 	return fmt.Errorf("pawl: open journal %s: %w", path, err)
 }
 
-// database returns a pool of connections. In mode "rw" a connection is refused, and no new file made, if the file is gone.
-func (s *Store) database(mode string, readOnly bool) (*sql.DB, error) {
+// database returns a pool of connections that wait for locks for a time. In mode "rw" a connection is refused, and no new file
+// made, if the file is gone.
+func (s *Store) database(mode string, busy time.Duration, readOnly bool) (*sql.DB, error) {
 	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_error_rc": {"1"}, "_dqs": {"0"}}
 	query["_pragma"] = []string{
 		"synchronous(FULL)", // a new connection to a file in WAL mode may have another default
 		"wal_autocheckpoint(1000)",
 		"journal_size_limit(67108864)", // what a huge transaction made of the log is given back
 	}
-	query.Set("_busy_timeout", fmt.Sprint(s.busy.Milliseconds()))
+	query.Set("_busy_timeout", strconv.FormatInt(busy.Milliseconds(), 10))
 	if readOnly {
 		query.Set("_query_only", "1")
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/pressly/goose/v3"
 )
@@ -21,22 +22,28 @@ const (
 	applicationID = 0x5061776c
 )
 
-// prepare makes the file what this release needs. It uses a pool of its own, which is closed behind it.
-func (s *Store) prepare() (err error) {
-	db, err := s.database("rwc", false)
+// prepare makes the file what this release needs. It uses pools of its own, which are closed behind it.
+func (s *Store) prepare() error {
+	err := s.using(0, func(ctx context.Context, db *sql.DB) error {
+		return s.patiently(func() error { return inspect(ctx, db) })
+	})
 	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	ctx := context.Background()
-	if err := inspect(ctx, db); err != nil {
 		return err
 	}
 	s.owners = &owners{folder: s.path + "-owners"}
 	if err := s.owners.enter(); err != nil {
 		return err
 	}
-	return s.owners.exclusively(s.busy, func() error { return migrate(ctx, db) })
+	return s.owners.exclusively(s.busy, func() error { return s.using(s.busy, migrate) })
+}
+
+// using calls f with a pool whose connections wait for locks for a time.
+func (s *Store) using(busy time.Duration, f func(context.Context, *sql.DB) error) error {
+	db, err := s.database("rwc", busy, false)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(context.Background(), db), db.Close())
 }
 
 // inspect refuses a file that is not ours or that cannot be used, without changing it.
@@ -61,10 +68,8 @@ func inspect(ctx context.Context, db *sql.DB) error {
 
 // migrate brings the file to this release's schema. The caller holds the lock for that.
 func migrate(ctx context.Context, db *sql.DB) error {
-	for _, pragma := range []string{"page_size = 4096", fmt.Sprintf("application_id = %d", applicationID)} {
-		if _, err := db.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
-			return err
-		}
+	if err := mark(ctx, db); err != nil {
+		return err
 	}
 	var mode string
 	if err := db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
@@ -88,6 +93,20 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrate it from schema %d to %d: %w", has, knows, err)
+	}
+	return nil
+}
+
+// mark makes a new file ours before it has anything in it.
+func mark(ctx context.Context, db *sql.DB) error {
+	var id int
+	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil || id == applicationID {
+		return err
+	}
+	for _, pragma := range []string{"page_size = 4096", fmt.Sprintf("application_id = %d", applicationID)} {
+		if _, err := db.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
+			return err
+		}
 	}
 	return nil
 }

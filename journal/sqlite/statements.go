@@ -15,6 +15,8 @@ type statements struct {
 	byKey, nextMessage, insertMessage    *sql.Stmt
 	deleteEvents, deleteInbox, deleteRun *sql.Stmt
 	raiseFloor                           *sql.Stmt
+
+	all []*sql.Stmt // to be closed
 }
 
 // selectRows finds the row that has the event behind a number, and those behind it.
@@ -58,16 +60,22 @@ func (s *statements) prepare(conn *sql.Conn) error {
 		{&s.deleteRun, "DELETE FROM runs WHERE key = ?"},
 		{&s.raiseFloor, "UPDATE floor SET token = ?1 WHERE token < ?1"},
 	} {
-		var err error
-		*p.stmt, err = conn.PrepareContext(context.Background(), p.query)
+		stmt, err := conn.PrepareContext(context.Background(), p.query)
+		if *p.stmt = stmt; err == nil {
+			s.all = append(s.all, stmt)
+		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// close frees what the driver would not free with the connection.
+// close frees the statements, as nothing else does: SQLite keeps a connection open, locks included, while one is left.
 func (s *statements) close() error {
-	return errors.Join(s.begins.close(), s.commits.close(), s.rollbacks.close(), s.insertEvents.close())
+	errs := []error{s.begins.close(), s.commits.close(), s.rollbacks.close(), s.insertEvents.close()}
+	for _, stmt := range s.all {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // hot is a statement that every commit needs. It is run on the driver's connection, since all that package sql does around

@@ -37,10 +37,16 @@ func TestStore(t *testing.T) {
 			require.NoError(t, store.Close())
 			return open(t, store.Path())
 		},
-		Second:  func(t *testing.T, s journal.Store) journal.Store { return open(t, s.(*sqlite.Store).Path()) },
-		Cuts:    cuts(),
-		Corrupt: corrupt,
+		Second: func(t *testing.T, s journal.Store) journal.Store { return open(t, s.(*sqlite.Store).Path()) },
+		Cuts:   cuts(),
+		// Written by the releases that had these schemas. To add one, see the package comment.
+		Fixtures: []journaltest.Fixture{fixture("schema1")},
+		Corrupt:  corrupt,
 	})
+}
+
+func fixture(name string) journaltest.Fixture {
+	return journaltest.Fixture{Name: name, Open: func(t *testing.T) journal.Store { return open(t, unpacked(t, name)) }}
 }
 
 // cuts are the places where a write can be cut off.
