@@ -19,6 +19,7 @@ type attemptJournal struct {
 func (j *attemptJournal) scopeOf(a *attempt) *durable.Scope {
 	j.once.Do(func() {
 		scope := j.x.Task(j.path, a.alive)
+		scope.Within(a)
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.scope = scope
