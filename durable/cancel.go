@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 
 	"github.com/pawl-go/pawl/journal"
@@ -55,7 +56,7 @@ func cancelRun(ctx context.Context, s Settings, id, reason string) error {
 	}
 	message := journal.Message{Kind: journal.CancelMessage, Key: cancelKey, Time: Now(), Payload: payload}
 	for told := false; ; told = true {
-		lease, err := s.Store.Acquire(ctx, id, journal.Claim{Owner: "cancel", TTL: s.LeaseTTL})
+		lease, err := s.Store.Acquire(ctx, id, journal.Claim{Owner: "cancel/" + rand.Text()[:8], TTL: s.LeaseTTL})
 		switch {
 		case err == nil:
 			e := journal.Event{Kind: journal.RunCancelled, Time: Now(), Payload: payload}
