@@ -128,7 +128,7 @@ func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
 	a := c.fresh()
 	a.Context, a.place, a.at, a.strand = ctx, &c.d.place, at.spot, c.s
 	if c.d.ledger != nil {
-		c.last, a.journal = a, &attemptJournal{x: c.d.ledger.x, path: c.scope()}
+		c.last, a.journal = a, &attemptJournal{x: c.d.ledger.x, path: c.scope}
 		if handler {
 			a.journal.path += "/catch"
 		}

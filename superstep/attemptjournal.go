@@ -53,9 +53,6 @@ func (a *attempt) outcome(returned error) error {
 	return a.journal.scope.Outcome(returned)
 }
 
-// scope is the scope of the call's task.
-func (c *call[S, U]) scope() string { return c.d.scopeOf(c.i) }
-
 // usage is what the last attempt has used.
 func (c *call[S, U]) usage() task.Usage {
 	if c.last == nil {

@@ -35,11 +35,15 @@ func (r *Runner[S, U]) hold(ctx context.Context, t *trunk[S, U], o *runOptions) 
 	if ctx.Err() != nil {
 		return ctx, nil, t.run.ended(ctx)
 	}
-	var fresh func() (journal.NewRun, error)
-	if o == nil || !o.existing {
-		fresh = func() (journal.NewRun, error) { return r.newRun(in, o) }
+	fresh := func() (journal.NewRun, error) { return r.newRun(in, o) }
+	open := durable.Open
+	switch {
+	case o == nil || !o.named:
+		open = durable.Create
+	case o.existing:
+		fresh = nil
 	}
-	x, err := durable.Open(ctx, r.settings(o), t.run.id, fresh)
+	x, err := open(ctx, r.settings(o), t.run.id, fresh)
 	if err != nil {
 		return ctx, nil, err
 	}
@@ -146,7 +150,13 @@ func (r *Runner[S, U]) notHeld(ctx context.Context, t *trunk[S, U], o *runOption
 	if err := r.checkRun(ended.Run, ended.Start, in, o); err != nil {
 		return res, err
 	}
-	return r.recorded(ctx, ended, o)
+	res, err = r.recorded(ctx, ended, o)
+	if t.run.events != nil {
+		t.driver.report(&task.RunStarted{Graph: r.g.Name(), Fingerprint: r.g.Fingerprint(), Resumed: true}, 0)
+		t.driver.report(lastEvent(&t.run, res, err), 0)
+		t.run.events.close()
+	}
+	return res, err
 }
 
 // endMeta is what the Meta of a run's last event says of it.

@@ -160,7 +160,7 @@ func (l *ledger[S, U]) outcome(ctx context.Context, i int, c *call[S, U]) error 
 	}
 	at := c.s.at()
 	e := journal.Event{
-		Kind: journal.StepDone, Scope: l.d.scopeOf(i), Time: durable.Now(), Took: time.Since(c.begun), Attempts: at.attempt,
+		Kind: journal.StepDone, Scope: c.scope, Time: durable.Now(), Took: time.Since(c.begun), Attempts: at.attempt,
 		Payload: payload,
 	}
 	if used := c.usage(); used != (task.Usage{}) {
@@ -277,7 +277,7 @@ func (l *ledger[S, U]) target(to target) (graph.Target, error) {
 // would give.
 func (l *ledger[S, U]) failure(ctx context.Context, c *call[S, U], err error, catch bool) (recorded, journaled error) {
 	e, recorded := l.x.Error(err)
-	e.Scope, e.Took, e.Attempts = c.scope(), time.Since(c.begun), c.s.at().attempt
+	e.Scope, e.Took, e.Attempts = c.scope, time.Since(c.begun), c.s.at().attempt
 	events := []journal.Event{e}
 	if catch {
 		events = append(events, journal.Event{Kind: journal.CatchStart, Scope: e.Scope, Time: e.Time})
@@ -290,7 +290,7 @@ func (l *ledger[S, U]) caught(c *call[S, U]) (*NodeError, error) {
 	if !l.x.Replaying() || c.node.Catch == nil {
 		return nil, nil
 	}
-	events := l.x.History(c.scope())
+	events := l.x.History(c.scope)
 	for i := len(events) - 1; i > 0; i-- {
 		if events[i].Kind != journal.CatchStart || events[i-1].Kind != journal.StepError {
 			continue

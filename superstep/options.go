@@ -15,6 +15,7 @@ type runOptions struct {
 	before, after []graph.Ref
 	migration     *Migration
 	anyway        bool
+	named         bool // by RunID
 	// Set by who calls execute:
 	existing bool // the run must be there already; its input is not compared
 }
@@ -59,9 +60,11 @@ func (r *Runner[S, U]) options(opts []RunOption) (id string, o *runOptions, err 
 		return rand.Text(), nil, nil
 	}
 	o = &runOptions{id: rand.Text()}
+	unnamed := o.id
 	for _, opt := range opts {
 		opt(o)
 	}
+	o.named = o.id != unnamed
 	switch {
 	case o.id == "":
 		return "", nil, errors.New("pawl: superstep.RunID: the id is empty: pass a name, or no RunID for a random one")

@@ -2,7 +2,6 @@ package superstep
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -48,9 +47,6 @@ func (r *Runner[S, U]) Retry(ctx context.Context, id string, opts ...RunOption) 
 	to, _, err := r.options(opts)
 	if err != nil {
 		return &Result[S]{RunID: id}, err
-	}
-	if to == "" {
-		to = rand.Text()
 	}
 	if _, err := durable.PrepareRetry(ctx, r.cfg.Store, id, to); err != nil {
 		return &Result[S]{RunID: to}, err
@@ -215,7 +211,7 @@ func (r *Runner[S, U]) Continue(ctx context.Context, thread string, update *U, o
 		return res, err
 	}
 	n.Run.ID, n.Run.Link = id, journal.Link{Kind: journal.TurnAfter, Run: last.ID}
-	if _, err := r.cfg.Store.Create(ctx, n); err != nil {
+	if _, err := r.cfg.Store.Create(ctx, n); err != nil && !errors.Is(err, journal.ErrExists) {
 		return res, err
 	}
 	return r.resume(ctx, id, opts)

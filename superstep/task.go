@@ -22,7 +22,7 @@ type call[S, U any] struct {
 	next graph.Next       // what it named, if the node is a Goto
 	held [2]chan struct{} // slots to give back
 	// Of a run with a journal:
-	i     int       // which task it is
+	scope string    // the task's
 	begun time.Time // when it began
 	last  *attempt  // the last that was made
 	made  []attempt // to be used
@@ -40,7 +40,7 @@ func (d *driver[S, U]) runTask(ctx context.Context, c *call[S, U], s *strand, i 
 		d.run.report(&task.TaskStarted{}, s.at())
 	}
 	if d.ledger != nil {
-		c.i, c.begun, c.last = i, time.Now(), nil
+		c.scope, c.begun, c.last = d.scopeOf(i), time.Now(), nil
 	}
 	var err error
 	switch {
