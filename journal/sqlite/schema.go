@@ -58,12 +58,13 @@ func inspect(ctx context.Context, db *sql.DB) error {
 	if id != applicationID && (id != 0 || tables > 0) {
 		return errors.New("it is another program's database: give it the path of a new file")
 	}
-	// A file that may only be read says so when somebody is about to write.
+	// A file that may only be read says so when somebody writes, and not when he begins to.
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	return tx.Rollback()
+	_, err = tx.ExecContext(ctx, "PRAGMA user_version = 0")
+	return errors.Join(err, tx.Rollback())
 }
 
 // migrate brings the file to this release's schema. The caller holds the lock for that.
