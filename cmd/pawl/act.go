@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/pawl-go/pawl/durable"
+	"github.com/pawl-go/pawl/journal"
+)
+
+type retryCmd struct {
+	ID  string `arg:"" help:"The failed run."`
+	New string `help:"The id of the new run. Default: that of the failed one with -retry behind it, then -retry-2, and so on." name:"id" placeholder:"NEW"`
+}
+
+// Help implements kong.HelpProvider.
+func (c *retryCmd) Help() string {
+	return "The new run has all that is recorded of the failed one, answers included; what failed runs again. It waits until your " +
+		"program runs it. Done twice with the same ids, it is made once."
+}
+
+// prepared is a retry as JSON.
+type prepared struct {
+	Run journal.Run `json:"run"`
+	// Made is false if the run was there already.
+	Made bool `json:"made"`
+	// Call is the Go code that runs it.
+	Call string `json:"call"`
+}
+
+// Run makes the new run.
+func (c *retryCmd) Run(ctx context.Context, s *session) error {
+	id := c.New
+	if id == "" {
+		id = nextRetry(c.ID)
+	}
+	return s.withStore(func(db store) error {
+		_, before := db.Load(ctx, id)
+		run, err := durable.PrepareRetry(ctx, db, c.ID, id)
+		if errors.As(err, new(*durable.RunConflictError)) {
+			return fmt.Errorf("%w: give the new run one with --id", err)
+		}
+		if err != nil {
+			return s.explained(err, c.ID)
+		}
+		p := prepared{Run: run, Made: before != nil, Call: resumeCall(run)}
+		switch {
+		case s.json:
+			s.out.json(p)
+		case run.Status.Terminal():
+			s.out.printf("run %s is there already, and is %s; for another one give an --id\n", printable(run.ID), run.Status)
+		default:
+			s.out.printf("run %s is %s; your program goes on with it: %s\n", printable(run.ID), run.Status, p.Call)
+		}
+		return nil
+	})
+}
+
+var retryIDs = regexp.MustCompile(`(?s)^(.*)-retry(?:-([1-9][0-9]{0,8}))?$`)
+
+// nextRetry is the id of the retry of a run, if none is given.
+func nextRetry(id string) string {
+	m := retryIDs.FindStringSubmatch(id)
+	if m == nil {
+		return id + "-retry"
+	}
+	n := 1
+	if m[2] != "" {
+		n, _ = strconv.Atoi(m[2]) // digits, and few
+	}
+	return fmt.Sprintf("%s-retry-%d", m[1], n+1)
+}
+
+// resumeCall is the code that goes on with a run.
+func resumeCall(r journal.Run) string {
+	if r.Kind == journal.GraphRun {
+		return fmt.Sprintf("runner.Resume(ctx, %s), of a runner of graph %s with this store", strconv.Quote(r.ID), quoted(r.Name))
+	}
+	return fmt.Sprintf("durable.Resume(ctx, store, workflow, %s), with workflow %s and this store", strconv.Quote(r.ID), quoted(r.Name))
+}
+
+type cancelCmd struct {
+	ID     string `arg:"" help:"The run."`
+	Reason string `help:"Why, for people. It is recorded." placeholder:"TEXT"`
+}
+
+// Help implements kong.HelpProvider.
+func (c *cancelCmd) Help() string {
+	return "The runs that it has started are cancelled, too, unless they were detached. If nobody is at work on the run it is cancelled " +
+		"at once; if somebody is, that owner is told, and cancels it as soon as its code has returned. Cancelling a cancelled run is a " +
+		"success. A cancelled run cannot be retried."
+}
+
+// cancelled is a cancel as JSON.
+type cancelled struct {
+	Run journal.Run `json:"run"`
+	// Done is false if the run's owner was told and has not cancelled it yet.
+	Done bool `json:"done"`
+}
+
+// Run cancels a run.
+func (c *cancelCmd) Run(ctx context.Context, s *session) error {
+	return s.withStore(func(db store) error {
+		if err := durable.Cancel(ctx, db, c.ID, c.Reason); err != nil {
+			return s.explained(err, c.ID)
+		}
+		run, err := db.Load(ctx, c.ID)
+		switch id := printable(c.ID); {
+		case err != nil:
+			return s.explained(err, c.ID)
+		case s.json:
+			s.out.json(cancelled{Run: run, Done: run.Status.Terminal()})
+		case run.Status == journal.Continued:
+			s.out.printf("run %s was continued as a new one, and is cancelled where it goes on\n", id)
+		case run.Status.Terminal():
+			s.out.printf("run %s is %s\n", id, run.Status)
+		default:
+			s.out.printf("run %s is held by %s, who is told to cancel it\n", id, printable(run.Owner))
+		}
+		return nil
+	})
+}

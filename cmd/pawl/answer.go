@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/pawl-go/pawl/durable"
+)
+
+type answerCmd struct {
+	ID       string `arg:"" help:"The run."`
+	Question string `arg:"" help:"The question's id, as \"runs show\" prints it; - if there is only one open question."`
+	Value    string `arg:"" help:"The answer, as JSON; - reads it from standard input."`
+	String   bool   `help:"The value is a string, and needs no quotes of JSON." short:"s"`
+}
+
+// Help implements kong.HelpProvider.
+func (c *answerCmd) Help() string {
+	return `Examples:
+
+	pawl runs answer tides-42 - true
+	pawl runs answer tides-42 2/review[0]/ask1 --string "Shorter, please"
+	pawl runs answer tides-42 ask1 '{"approved": true, "note": null}'
+	pawl runs answer tides-42 ask1 -- -5
+
+An answer that is of another type than the question's is refused, and the question stays open. The run goes on with the
+answer when your program runs it again.`
+}
+
+// answered is an answer as JSON.
+type answered struct {
+	Run      string `json:"run"`
+	Question string `json:"question"`
+	// Open are the ids of questions that are still open.
+	Open []string `json:"open"`
+}
+
+// Run sends an answer.
+func (c *answerCmd) Run(ctx context.Context, s *session) error {
+	value, err := c.value(s.in)
+	if err != nil {
+		return err
+	}
+	return s.withStore(func(db store) error {
+		questions, err := durable.Questions(ctx, db, c.ID)
+		if errors.As(err, new(*durable.ReplayError)) {
+			return fmt.Errorf("the questions of run %s cannot be read: if its payloads are encoded by a codec, answer it from a program "+
+				"that has the codec: %w", quoted(c.ID), err)
+		}
+		if err != nil {
+			return s.explained(err, c.ID)
+		}
+		id, err := c.question(questions)
+		if err != nil {
+			return err
+		}
+		if err := durable.Answer(ctx, db, c.ID, id, value); err != nil {
+			return s.explained(wrongType(err, questions), c.ID)
+		}
+		s.sent(answered{Run: c.ID, Question: id, Open: openBut(questions, id)})
+		return nil
+	})
+}
+
+func (s *session) sent(a answered) {
+	switch {
+	case s.json:
+		s.out.json(a)
+	case len(a.Open) > 0:
+		s.out.printf("answered %s of run %s, which still asks %s\n", printable(a.Question), printable(a.Run), list(a.Open))
+	default:
+		s.out.printf("answered %s of run %s, which goes on when your program runs it again\n", printable(a.Question), printable(a.Run))
+	}
+}
+
+// value is the answer as JSON.
+func (c *answerCmd) value(in io.Reader) (json.RawMessage, error) {
+	text := c.Value
+	if text == "-" {
+		data, err := io.ReadAll(in)
+		if err != nil {
+			return nil, fmt.Errorf("read the answer from standard input: %w", err)
+		}
+		text = string(data)
+		if c.String {
+			text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+		}
+	}
+	if c.String {
+		return json.Marshal(text)
+	}
+	var v json.RawMessage
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return nil, &exitError{code: exitUsage, err: err, text: fmt.Sprintf("the answer %s is no JSON (%v): give JSON, such as true or "+
+			"'{\"n\": 1}', or --string for a text", quoted(text), err)}
+	}
+	return v, nil
+}
+
+// question is the id of the question that is meant.
+func (c *answerCmd) question(questions []durable.Question) (string, error) {
+	if c.Question != "-" {
+		return c.Question, nil
+	}
+	open := openBut(questions, "")
+	switch {
+	case len(open) == 1:
+		return open[0], nil
+	case len(open) > 1:
+		return "", &exitError{code: exitUsage, text: fmt.Sprintf("run %s asks %d questions: say which: %s", quoted(c.ID), len(open), list(open))}
+	case len(questions) > 0:
+		return "", &exitError{code: exitRefused, text: fmt.Sprintf("run %s has no open question: all it has asked are answered", quoted(c.ID))}
+	}
+	return "", &exitError{code: exitNotFound, text: fmt.Sprintf("run %s has asked no question", quoted(c.ID))}
+}
+
+// openBut are the ids of the open questions, without one of them.
+func openBut(questions []durable.Question, id string) []string {
+	open := []string{}
+	for _, q := range questions {
+		if !q.Answered && q.ID != id {
+			open = append(open, q.ID)
+		}
+	}
+	return open
+}
+
+// wrongType adds to a refused answer what the question wants.
+func wrongType(err error, questions []durable.Question) error {
+	var refused *durable.AnswerError
+	if !errors.As(err, &refused) || refused.Reason != durable.WrongType {
+		return err
+	}
+	for _, q := range questions {
+		if q.ID == refused.Question {
+			return &exitError{code: exitRefused, err: err, text: fmt.Sprintf("the answer does not fit question %s of run %s, which wants %s: "+
+				"nothing was sent, and the question is open (%v)", quoted(q.ID), quoted(refused.RunID), wants(q.Schema), refused.Err)}
+		}
+	}
+	return err
+}
+
+// list is names on one line.
+func list(names []string) string {
+	shown := make([]string, len(names))
+	for i, n := range names {
+		shown[i] = printable(n)
+	}
+	return strings.Join(shown, ", ")
+}

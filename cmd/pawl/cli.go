@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// cli is the grammar of the command line.
+type cli struct {
+	Store string `help:"The journal: sqlite:PATH, or just PATH. Default: $PAWL_STORE, or else ./pawl.db." placeholder:"STORE"`
+	JSON  bool   `help:"Write JSON: one object, or one a line. Errors are JSON, too." name:"json"`
+
+	Runs    runsCmd    `cmd:"" help:"Look at runs, and act on them."`
+	Graph   graphCmd   `cmd:"" help:"Look at graphs."`
+	Version versionCmd `cmd:"" help:"Say which version this is."`
+}
+
+type runsCmd struct {
+	List   listCmd   `cmd:"" help:"List runs, the newest first."`
+	Show   showCmd   `cmd:"" help:"Show one run: its record, its timeline, and the questions it asks."`
+	Events eventsCmd `cmd:"" help:"Print the events of a run, one a line."`
+	Retry  retryCmd  `cmd:"" help:"Prepare a new run that goes on where a failed one failed."`
+	Cancel cancelCmd `cmd:"" help:"End a run for good."`
+	Answer answerCmd `cmd:"" help:"Answer a question that a run has asked."`
+}
+
+type graphCmd struct {
+	Draw drawCmd `cmd:"" help:"Print the drawing of the graph that a run has recorded."`
+}
+
+const description = `pawl looks at the runs of a journal, and acts on them from outside.
+
+It runs nothing itself: what it prepares, answers or cancels takes effect where
+your program runs the run, now or when it is run again.
+
+The store is one SQLite file. It may be in use by other processes meanwhile; one
+that does not exist is an error, and is not created.
+
+Times are in UTC. Ids and texts with characters that a terminal would act on are
+printed in Go's quotes.
+
+Exit codes:
+  0  done
+  1  failed in a way that is none of these
+  2  the command line is wrong
+  3  there is no such run, or no such question
+  4  refused: answered already, ended, held by another owner, or of the wrong type
+  5  the store cannot be used: missing, locked, full, unreadable, or no journal`
+
+// session is what a command works with.
+type session struct {
+	store string // as it was given
+	given bool   // by --store, not by the environment
+	json  bool
+	in    io.Reader
+	out   *output
+	notes *output // standard error
+	now   time.Time
+}
+
+// run is the program: it returns the exit code.
+func run(ctx context.Context, args []string, in io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+	s := &session{in: in, out: newOutput(stdout), notes: newOutput(stderr), now: time.Now().UTC()}
+	s.json = asksForJSON(args) // also for an error of the command line itself
+	err := s.run(ctx, args, getenv)
+	err = errors.Join(err, s.out.flush())
+	s.report(err)
+	if s.notes.flush() != nil {
+		return exitFailed
+	}
+	return exitCode(err)
+}
+
+func (s *session) run(ctx context.Context, args []string, getenv func(string) string) error {
+	var c cli
+	helped := false
+	parser, err := kong.New(&c, kong.Name("pawl"), kong.Description(description), kong.Writers(s.out, s.notes),
+		kong.Exit(func(int) { helped = true }), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoAppDescFormat: true}))
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	switch {
+	case helped:
+		return nil
+	case err != nil:
+		return usageError(err, args)
+	}
+	s.json = c.JSON
+	s.store, s.given = c.Store, c.Store != ""
+	if !s.given {
+		s.store = getenv("PAWL_STORE")
+	}
+	return parsed.Run()
+}
+
+func usageError(err error, args []string) error {
+	text := err.Error()
+	if strings.HasPrefix(text, "unknown flag -") {
+		text += ": put -- before values and ids that begin with a dash, behind all flags"
+	}
+	return &exitError{code: exitUsage, text: text + ": see " + helpFor(args)}
+}
+
+// helpFor is the command that helps with args.
+func helpFor(args []string) string {
+	words := []string{"pawl"}
+	for _, a := range args {
+		if commands[strings.Join(append(words[1:len(words):len(words)], a), " ")] {
+			words = append(words, a)
+		}
+	}
+	return fmt.Sprintf("%q", strings.Join(append(words, "--help"), " "))
+}
+
+// commands are those that have a help of their own.
+var commands = map[string]bool{ //nolint:gochecknoglobals // a constant table
+	"runs": true, "runs list": true, "runs show": true, "runs events": true, "runs retry": true, "runs cancel": true,
+	"runs answer": true, "graph": true, "graph draw": true, "version": true,
+}
+
+func asksForJSON(args []string) bool {
+	for _, a := range args {
+		switch a {
+		case "--":
+			return false
+		case "--json":
+			return true
+		}
+	}
+	return false
+}

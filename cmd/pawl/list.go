@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/pawl-go/pawl/journal"
+)
+
+type listCmd struct {
+	Status   []journal.Status `help:"Only runs of these statuses: pending, running, suspended, completed, failed, cancelled, continued." placeholder:"STATUS"`
+	Kind     journal.RunKind  `help:"Only runs of a graph, or only of a workflow." placeholder:"graph|workflow"`
+	Name     string           `help:"Only runs of the graph or workflow of this name." placeholder:"NAME"`
+	Thread   string           `help:"Only turns of this conversation." placeholder:"NAME"`
+	LinkedTo string           `help:"Only runs that come from this one: retries, forks, children, next turns." placeholder:"ID"`
+	Limit    int              `help:"How many at most." default:"100"`
+	Cursor   string           `help:"Go on behind the page that ended with this." placeholder:"CURSOR"`
+}
+
+// Validate implements kong.Validatable.
+func (c *listCmd) Validate() error {
+	for _, status := range c.Status {
+		switch status {
+		case journal.Pending, journal.Running, journal.Suspended, journal.Completed, journal.Failed, journal.Cancelled, journal.Continued:
+		default:
+			return fmt.Errorf("--status %s: it is pending, running, suspended, completed, failed, cancelled or continued", quoted(string(status)))
+		}
+	}
+	switch {
+	case c.Kind != "" && c.Kind != journal.GraphRun && c.Kind != journal.WorkflowRun:
+		return fmt.Errorf("--kind %s: it is graph or workflow", quoted(string(c.Kind)))
+	case c.Limit < 1:
+		return fmt.Errorf("--limit %d: it is at least 1", c.Limit)
+	case strings.Trim(c.Cursor, "0123456789") != "":
+		return fmt.Errorf("--cursor %s: it is none that a page has ended with", quoted(c.Cursor))
+	}
+	return nil
+}
+
+// page is a list as JSON.
+type page struct {
+	Runs []journal.Run `json:"runs"`
+	// Next is what --cursor takes for the next page.
+	Next string `json:"next,omitempty"`
+}
+
+// Run lists runs.
+func (c *listCmd) Run(ctx context.Context, s *session) error {
+	return s.withStore(func(db store) error {
+		p, err := db.List(ctx, journal.Query{
+			Status: c.Status, Kind: c.Kind, Name: c.Name, Thread: c.Thread, LinkedTo: c.LinkedTo, Limit: c.Limit, Cursor: c.Cursor,
+		})
+		switch {
+		case err != nil:
+			return err
+		case s.json:
+			s.out.json(page{Runs: append([]journal.Run{}, p.Runs...), Next: p.Next})
+		case len(p.Runs) == 0:
+			s.notes.printf("no runs\n")
+		default:
+			s.listed(p)
+		}
+		return nil
+	})
+}
+
+func (s *session) listed(p journal.Page) {
+	t := s.out.table()
+	t.row("ID", "KIND", "NAME", "STATUS", "CREATED", "UPDATED", "NOTE")
+	for i := range p.Runs {
+		r := &p.Runs[i]
+		t.row(printable(r.ID), printable(string(r.Kind)), printable(r.Name), printable(string(r.Status)), s.ago(r.Created), s.ago(r.Updated),
+			s.note(r))
+	}
+	t.end()
+	if p.Next != "" {
+		s.notes.printf("more with --cursor %s\n", p.Next)
+	}
+}
+
+// note says what else is worth knowing of a run in a list.
+func (s *session) note(r *journal.Run) string {
+	var parts []string
+	if r.Link.Kind != "" {
+		parts = append(parts, linkText(r.Link))
+	}
+	if !r.Due.IsZero() && r.Status == journal.Suspended {
+		parts = append(parts, "due "+s.until(r.Due))
+	}
+	if r.Owner != "" {
+		parts = append(parts, s.leaseText(r))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// linkText says where a run comes from.
+func linkText(l journal.Link) string {
+	from := printable(l.Run)
+	switch l.Kind {
+	case journal.RetryOf:
+		return "retry of " + from
+	case journal.ForkOf:
+		return fmt.Sprintf("fork of %s behind super-step %d", from, l.SuperStep)
+	case journal.TurnAfter:
+		return "turn after " + from
+	case journal.ChildOf:
+		return "child of " + from
+	case journal.Continuation:
+		return "continues " + from
+	}
+	return printable(string(l.Kind)) + " of " + from
+}
+
+func (s *session) leaseText(r *journal.Run) string {
+	if r.Until.Before(s.now) {
+		return fmt.Sprintf("held by %s, lease over since %s", printable(r.Owner), age(s.now.Sub(r.Until)))
+	}
+	return fmt.Sprintf("held by %s, lease ends in %s", printable(r.Owner), age(r.Until.Sub(s.now)))
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/journal/sqlite"
+)
+
+// store is what the commands need of a store.
+type store interface {
+	journal.Store
+	journal.Lister
+	io.Closer
+}
+
+const defaultStore = "pawl.db"
+
+// spec is what the store was given as.
+func (s *session) spec() string {
+	if s.store == "" {
+		return "the store is " + defaultStore
+	}
+	return "the store is " + printable(s.store)
+}
+
+// withStore opens the store for f.
+func (s *session) withStore(f func(db store) error) error {
+	db, err := s.open()
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(db), db.Close())
+}
+
+func (s *session) open() (store, error) {
+	spec := s.store
+	if spec == "" {
+		spec = defaultStore
+	}
+	scheme, path, ok := strings.Cut(spec, ":")
+	switch {
+	case ok && (scheme == "postgres" || scheme == "postgresql"):
+		return nil, &exitError{code: exitNoStore, text: "this release of pawl cannot read journals in PostgreSQL: " +
+			"give --store the path of a SQLite file"}
+	case ok && scheme == "sqlite":
+		spec = path
+	case ok && strings.HasPrefix(path, "//"):
+		return nil, &exitError{code: exitUsage, text: fmt.Sprintf("--store %s: %q is no kind of store: give sqlite:PATH, or just PATH",
+			printable(spec), scheme)}
+	}
+	return openFile(spec)
+}
+
+// openFile opens a file that is there: sqlite.Open would make one.
+func openFile(path string) (store, error) {
+	if path == "" {
+		return nil, &exitError{code: exitUsage, text: "--store names no file: give sqlite:PATH, or just PATH"}
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &exitError{code: exitNoStore, err: err, text: fmt.Sprintf("there is no file %s: give --store, or set PAWL_STORE to, "+
+			"the database that your program writes to", printable(path))}
+	case err != nil:
+		return nil, &exitError{code: exitNoStore, err: err, text: err.Error()}
+	case info.Mode().IsRegular() && info.Size() == 0:
+		return nil, &exitError{code: exitNoStore, text: fmt.Sprintf("the file %s is empty: no program has written a run to it, "+
+			"so it may be the wrong one", printable(path))}
+	}
+	db, err := sqlite.Open(path)
+	if err != nil {
+		return nil, &exitError{code: exitNoStore, err: err, text: err.Error()}
+	}
+	return db, nil
+}
+
+// eventsOf reads the events of a run that is there.
+func eventsOf(ctx context.Context, db store, id string, after int64, each func(journal.Event) error) error {
+	for e, err := range db.Events(ctx, id, after) {
+		if err != nil {
+			return err
+		}
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
