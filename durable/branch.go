@@ -67,7 +67,7 @@ func (s *Scope) enterBranch(ctx context.Context, name string) (*Scope, *call, er
 	if s.stopped != nil {
 		return nil, nil, s.stopped
 	}
-	if s.flying[key] {
+	if s.flying[key] != nil {
 		s.stopped = &OverlapError{RunID: s.x.id, Scope: s.path, Name: name}
 		return nil, nil, s.stopped
 	}
@@ -75,7 +75,7 @@ func (s *Scope) enterBranch(ctx context.Context, name string) (*Scope, *call, er
 	if ctx.Err() == nil { // a branch whose context a failure has ended handles nothing
 		s.settleAll()
 	}
-	s.begin(key)
+	s.begin(c)
 	child := s.x.scope(s.branchPath(name, c.n))
 	child.parent, child.base = s, s.base
 	child.alive = func() error {

@@ -26,8 +26,7 @@ type Scope struct {
 
 	mu     sync.Mutex
 	uses   map[string]int  // of each name, so far
-	flying map[string]bool // names in use at the moment
-	calls  int             // under way
+	flying map[string]*call // the calls under way
 	// failed is true if what the scope has recorded last is a failure, which nothing behind it says is handled. Failures
 	// counts all that were recorded.
 	failed   bool
@@ -127,7 +126,7 @@ func (x *Execution) Task(path string, alive func() error) *Scope {
 }
 
 func (x *Execution) scope(path string) *Scope {
-	s := &Scope{x: x, path: path, uses: map[string]int{}, flying: map[string]bool{}, alive: func() error { return nil }}
+	s := &Scope{x: x, path: path, uses: map[string]int{}, flying: map[string]*call{}, alive: func() error { return nil }}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	at := map[callKey]*entry{}
@@ -213,11 +212,11 @@ func (s *Scope) enter(ctx context.Context, kind callKind, name string) (*call, e
 	if err := s.ended(); err != nil {
 		return nil, err
 	}
-	if s.flying[name] {
+	if s.flying[name] != nil {
 		s.stopped = &OverlapError{RunID: s.x.id, Scope: s.path, Name: name}
 		return nil, s.stopped
 	}
-	c := &call{s: s, name: name, n: s.uses[name] + 1, begun: time.Now(), overlapped: s.calls > 0, failures: s.failures}
+	c := &call{s: s, name: name, n: s.uses[name] + 1, begun: time.Now(), failures: s.failures}
 	e, err := s.meet(kind, name, c.n)
 	if err != nil {
 		s.stopped = err
@@ -230,15 +229,17 @@ func (s *Scope) enter(ctx context.Context, kind callKind, name string) (*call, e
 	} else {
 		s.settleInside()
 	}
-	s.begin(name)
+	s.begin(c)
 	return c, nil
 }
 
 // begin counts a call. The caller holds mu.
-func (s *Scope) begin(name string) {
-	s.uses[name]++
-	s.flying[name] = true
-	s.calls++
+func (s *Scope) begin(c *call) {
+	for _, other := range s.flying {
+		c.overlapped, other.overlapped = true, true
+	}
+	s.uses[c.name]++
+	s.flying[c.name] = c
 }
 
 // ended says why the scope takes no more calls; nil if it does. The caller holds mu.
@@ -370,7 +371,6 @@ func describeCall(kind callKind, name string, n int) string {
 func (c *call) exit() {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	c.s.calls--
 	delete(c.s.flying, c.name)
 }
 
@@ -403,7 +403,7 @@ func (c *call) write(ctx context.Context, events ...journal.Event) error {
 
 // sign makes events those of the call. The caller holds the scope's mu.
 func (c *call) sign(events []journal.Event) {
-	m := callMeta{Overlapped: c.overlapped || c.s.calls > 1, Beside: c.failures != c.s.failures}
+	m := callMeta{Overlapped: c.overlapped, Beside: c.failures != c.s.failures}
 	for i := range events {
 		e := &events[i]
 		e.Scope, e.Name, e.N, e.Time = c.s.path, c.name, c.n, Now()

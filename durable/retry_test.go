@@ -1,0 +1,225 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawl-go/pawl/durable"
+	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/journal/memory"
+)
+
+// The seed's client.retry: every recorded step is served, the failed one and what follows run live.
+func TestARetryServesWhatIsRecordedAndRunsTheFailedStepOnward(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	broken := true
+	wf := durable.Workflow("w", func(ctx context.Context, _ string) (string, error) {
+		if _, err := counted(ctx, c, "a", 1); err != nil {
+			return "", err
+		}
+		_, handled := durable.Step(ctx, "handled", func(context.Context) (int, error) { c.add("handled"); return 0, errBoom })
+		if handled == nil {
+			return "", errors.New("another way")
+		}
+		answer, err := durable.Interrupt[string](ctx, "name?")
+		if err != nil {
+			return "", err
+		}
+		v, err := durable.Step(ctx, "fails", func(context.Context) (string, error) {
+			if c.add("fails"); broken {
+				return "", errBoom
+			}
+			return "hello " + answer, nil
+		})
+		if err != nil {
+			return "", fmt.Errorf("wrapped: %w", err)
+		}
+		sig, err := durable.WaitForSignal[string](ctx, "s")
+		return v + sig, err
+	})
+	run := func() error {
+		_, err := durable.Run(t.Context(), store, wf, "r", "in")
+		return err
+	}
+	asError[*durable.SuspendedError](t, run())
+	require.NoError(t, durable.Signal(t.Context(), store, "r", "s", "!"))
+	require.NoError(t, durable.Answer(t.Context(), store, "r", "ask1", "ada"))
+	asError[*durable.RunFailedError](t, run())
+	m, err := durable.FailureOf(events(t, store, "r")[len(events(t, store, "r"))-1])
+	require.NoError(t, err)
+	assert.Equal(t, []durable.FailedCall{{Name: "fails", N: 1}}, m.Failed)
+
+	broken = false
+	for range 2 { // made once
+		again, err := durable.PrepareRetry(t.Context(), store, "r", "r2")
+		require.NoError(t, err)
+		assert.Equal(t, journal.Pending, again.Status)
+		assert.Equal(t, journal.Link{Kind: journal.RetryOf, Run: "r"}, again.Link)
+	}
+	require.NoError(t, store.Delete(t.Context(), "r")) // the new run is complete in itself
+	out, err := durable.Run(t.Context(), store, wf, "r2", "in")
+	require.NoError(t, err)
+	assert.Equal(t, "hello ada!", out, "answers and signals are kept")
+	assert.Equal(t, 1, c.of("a"))
+	assert.Equal(t, 1, c.of("handled"))
+	assert.Equal(t, 2, c.of("fails"))
+}
+
+func TestARetryOfARetry(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	wf := durable.Workflow("w", func(ctx context.Context, _ int) (string, error) {
+		v, err := durable.WaitForSignal[string](ctx, "s")
+		if err != nil {
+			return "", err
+		}
+		for i := range 3 {
+			_, err := durable.Step(ctx, "s"+fmt.Sprint(i), func(context.Context) (int, error) {
+				if c.add(fmt.Sprint(i)) == 1 {
+					return 0, errBoom
+				}
+				return 0, nil
+			})
+			if err != nil {
+				return "", err
+			}
+		}
+		w, err := durable.WaitForSignal[string](ctx, "s")
+		return v + w, err
+	})
+	_, err := durable.Run(t.Context(), store, wf, "r0", 0)
+	asError[*durable.SuspendedError](t, err)
+	require.NoError(t, durable.Signal(t.Context(), store, "r0", "s", "a"))
+	require.NoError(t, durable.Signal(t.Context(), store, "r0", "s", "b"))
+	_, err = durable.Resume(t.Context(), store, wf, "r0")
+	asError[*durable.RunFailedError](t, err)
+	for i := range 3 {
+		id := fmt.Sprint("r", i+1)
+		_, err := durable.PrepareRetry(t.Context(), store, fmt.Sprint("r", i), id)
+		require.NoError(t, err)
+		out, err := durable.Resume(t.Context(), store, wf, id)
+		if i < 2 {
+			asError[*durable.RunFailedError](t, err)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, "ab", out, "a signal is delivered once, however often the run is retried")
+	}
+}
+
+func TestOnlyFailedRunsAreRetried(t *testing.T) {
+	store := memory.New()
+	code := func(id string) durable.RetryCode {
+		_, err := durable.PrepareRetry(t.Context(), store, id, "new")
+		return asError[*durable.RetryError](t, err).Code
+	}
+	_, err := durable.PrepareRetry(t.Context(), store, "none", "new")
+	require.ErrorIs(t, err, journal.ErrNotFound)
+	_, err = durable.Run(t.Context(), store, listener, "r", 1)
+	asError[*durable.SuspendedError](t, err)
+	assert.Equal(t, durable.RetryNotFailed, code("r"))
+	require.NoError(t, durable.Cancel(t.Context(), store, "r", ""))
+	assert.Equal(t, durable.RetryCancelled, code("r"))
+	assert.EqualValues(t, "retry_cancelled", durable.RetryCancelled)
+
+	fails := durable.Workflow("f", func(context.Context, int) (int, error) { return 0, errBoom })
+	_, err = durable.Run(t.Context(), store, fails, "f", 1)
+	asError[*durable.RunFailedError](t, err)
+	_, err = durable.PrepareRetry(t.Context(), store, "f", "r")
+	assert.Equal(t, "origin", asError[*durable.RunConflictError](t, err).What)
+}
+
+// Siblings of the failed call, whatever stands where in the journal, are served; the failed ones run again.
+func TestARetryAfterCallsThatOverlapped(t *testing.T) {
+	for _, branches := range []bool{true, false} {
+		t.Run(fmt.Sprintf("branches %v", branches), func(t *testing.T) {
+			store, c := memory.New(), &counter{}
+			broken := true
+			failed := make(chan struct{})
+			wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+				call := func(name string, fn func() error) error {
+					step := func(ctx context.Context) error {
+						_, err := durable.Step(ctx, name, func(context.Context) (int, error) { c.add(name); return 0, fn() })
+						return err
+					}
+					if branches {
+						return durable.Branch(ctx, name, step)
+					}
+					return step(ctx)
+				}
+				var g errgroup.Group
+				slowIn := make(chan struct{})
+				g.Go(func() error {
+					return call("slow", func() error {
+						close(slowIn)
+						<-failed // it ends behind the failure, and says nothing about it
+						return nil
+					})
+				})
+				g.Go(func() error {
+					if broken {
+						<-slowIn
+						defer close(failed)
+					}
+					return call("fails", func() error {
+						if broken {
+							return errBoom
+						}
+						return nil
+					})
+				})
+				if err := g.Wait(); err != nil {
+					return 0, errors.New("unhandled") // not even the error tells
+				}
+				return 1, nil
+			})
+			_, err := durable.Run(t.Context(), store, wf, "r", 0)
+			asError[*durable.RunFailedError](t, err)
+			broken = false
+			_, err = durable.PrepareRetry(t.Context(), store, "r", "r2")
+			require.NoError(t, err)
+			out, err := durable.Resume(t.Context(), store, wf, "r2")
+			require.NoError(t, err)
+			assert.Equal(t, 1, out)
+			assert.Equal(t, 1, c.of("slow"))
+			assert.Equal(t, 2, c.of("fails"))
+		})
+	}
+}
+
+// A branch that begins behind another one's failure seems to handle it; the run's own failure tells that nobody has.
+func TestARetryAfterABranchThatBeganLate(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+		branch := func(name string, fn func() error) error {
+			return durable.Branch(ctx, name, func(ctx context.Context) error {
+				_, err := durable.Step(ctx, "s", func(context.Context) (int, error) { return 0, fn() })
+				return err
+			})
+		}
+		first := branch("first", func() error {
+			if c.add("first") == 1 {
+				return errBoom
+			}
+			return nil
+		})
+		if err := branch("second", func() error { c.add("second"); return nil }); err != nil {
+			return 0, err
+		}
+		return 5, first
+	})
+	_, err := durable.Run(t.Context(), store, wf, "r", 0)
+	asError[*durable.RunFailedError](t, err)
+	_, err = durable.PrepareRetry(t.Context(), store, "r", "r2")
+	require.NoError(t, err)
+	out, err := durable.Resume(t.Context(), store, wf, "r2")
+	require.NoError(t, err)
+	assert.Equal(t, 5, out)
+	assert.Equal(t, 2, c.of("first"))
+	assert.Equal(t, 1, c.of("second"))
+}
