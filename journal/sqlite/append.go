@@ -20,7 +20,7 @@ func (s *Store) Append(ctx context.Context, l journal.Lease, a journal.Append) e
 	defer s.end()
 	o := &appending{lease: l, Append: a, row: journal.EncodeRow(l.Run, a.After+1, a.Events)}
 	o.special = len(a.Events) == 0 || journal.CheckpointIn(a.Events) >= 0 || journal.StatusAfter(a.Events) != ""
-	return s.do(ctx, o, len(o.row))
+	return s.committer.do(ctx, o, len(o.row))
 }
 
 type appending struct {

@@ -30,6 +30,7 @@ func stepOf(n int64) []journal.Event {
 
 // raw is the driver with the settings of the store, and a table of the same shape.
 func raw(b *testing.B) *sql.Conn {
+	b.Helper()
 	path := filepath.Join(b.TempDir(), "raw.db")
 	c, err := driver.NewConnector("file:" + path + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
 	require.NoError(b, err)
@@ -55,6 +56,7 @@ type floor struct {
 }
 
 func newFloor(b *testing.B) *floor {
+	b.Helper()
 	f := &floor{conn: raw(b), row: journal.EncodeRow("run-0", 1, stepOf(1))}
 	var err error
 	f.stmt, err = f.conn.PrepareContext(context.Background(), insertRow)
@@ -63,6 +65,7 @@ func newFloor(b *testing.B) *floor {
 }
 
 func (f *floor) single(b *testing.B) {
+	b.Helper()
 	f.seq++
 	if _, err := f.stmt.ExecContext(context.Background(), 1, f.seq, f.row); err != nil {
 		b.Fatal(err)
@@ -70,6 +73,7 @@ func (f *floor) single(b *testing.B) {
 }
 
 func (f *floor) hundred(b *testing.B) {
+	b.Helper()
 	tx, err := f.conn.BeginTx(context.Background(), nil)
 	if err != nil {
 		b.Fatal(err)
@@ -132,6 +136,7 @@ type writers struct {
 }
 
 func newWriters(b *testing.B, s journal.Store, runs int) *writers {
+	b.Helper()
 	w := &writers{store: s, heads: make([]int64, runs)}
 	for i := range runs {
 		n := newRun(fmt.Sprintf("run-%d", i))
@@ -146,6 +151,7 @@ func newWriters(b *testing.B, s journal.Store, runs int) *writers {
 
 // turn lets every owner append some events.
 func (w *writers) turn(b *testing.B, each int) {
+	b.Helper()
 	if len(w.leases) == 1 {
 		w.write(b, 0, each)
 		return
@@ -158,6 +164,7 @@ func (w *writers) turn(b *testing.B, each int) {
 }
 
 func (w *writers) write(b *testing.B, i, each int) {
+	b.Helper()
 	for range each {
 		a := journal.Append{After: w.heads[i], Events: stepOf(w.heads[i])}
 		if err := w.store.Append(context.Background(), w.leases[i], a); err != nil {

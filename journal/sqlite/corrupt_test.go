@@ -12,9 +12,9 @@ import (
 )
 
 // rich is a run with rows of one and of several events, and returns the numbers of the first event of each.
-func rich(t testing.TB, s journal.Store) (firsts []int64) {
-	t.Helper()
-	l := held(t, s, "r")
+func rich(tb testing.TB, s journal.Store) (firsts []int64) {
+	tb.Helper()
+	l := held(tb, s, "r")
 	firsts = append(firsts, 1)
 	after := int64(1)
 	for n := range 8 {
@@ -25,7 +25,7 @@ func rich(t testing.TB, s journal.Store) (firsts []int64) {
 				Took: time.Second, Attempts: 2, Meta: []byte(`{"model":"m"}`), Payload: []byte(`"some result"`),
 			})
 		}
-		require.NoError(t, s.Append(t.Context(), l, journal.Append{After: after, Events: events}))
+		require.NoError(tb, s.Append(tb.Context(), l, journal.Append{After: after, Events: events}))
 		firsts = append(firsts, after+1)
 		after += int64(len(events))
 	}

@@ -19,7 +19,7 @@ func (s *Store) Delete(ctx context.Context, run string) error {
 		return err
 	}
 	defer s.end()
-	return s.do(ctx, &deletion{id: run}, 0)
+	return s.committer.do(ctx, &deletion{id: run}, 0)
 }
 
 type deletion struct{ id string }
@@ -64,7 +64,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...journal
 	deleted := 0
 	for o := (&pruning{before: before, statuses: statuses}); ; {
 		o.deleted = 0
-		if err := s.do(ctx, o, 0); err != nil {
+		if err := s.committer.do(ctx, o, 0); err != nil {
 			return deleted, err
 		}
 		deleted += o.deleted
@@ -114,6 +114,7 @@ func (o *pruning) apply(t *tx) error {
 }
 
 func (o *pruning) candidates(t *tx) (ids []string, last int64, err error) {
+	//nolint:gosec // only the number of question marks varies
 	query := "SELECT id, key FROM runs WHERE status IN (?" + strings.Repeat(", ?", len(o.statuses)-1) +
 		") AND updated < ? AND key > ? ORDER BY key LIMIT ?"
 	args := make([]any, 0, len(o.statuses))

@@ -15,12 +15,12 @@
 // pawl.db-owners, in which each process that has it open locks a file of its own. A copy of a database that is in use is made
 // with SQLite's own means (VACUUM INTO, or its backup), not by copying the file.
 //
-// The package never opens a file on a network file system safely, since locks do not work there as they should; use a server
-// for runs that several machines share.
+// The file must be on a local disk: on a network file system locks do not work as they should. For runs that several machines
+// share, use a server.
 //
 // # Schema
 //
 // A file of an earlier release is migrated when it is opened, one of a later release is refused. To change the schema, add the
-// next numbered file to migrations; never change one that was released. Then write a file with the release before it, keep it
-// in testdata, and add it to the test that reads files of every version.
+// next numbered file to migrations; never change one that was released. Then write a file with the release before it
+// (journaltest.WriteFixture), keep it in testdata, and add it to the fixtures of TestStore.
 package sqlite

@@ -19,8 +19,7 @@ var errGone = errors.New("the database file was deleted, moved or replaced while
 
 // codeOf returns SQLite's primary result code of an error; 0 if it has none.
 func codeOf(err error) int {
-	var e *sqlite.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() & 0xff
 	}
 	return 0
@@ -52,7 +51,7 @@ func (s *Store) explain(err error) error {
 	case sqlite3.SQLITE_READONLY:
 		return fmt.Errorf("the file or its folder may only be read: let this user write to both: %w", err)
 	case sqlite3.SQLITE_CANTOPEN:
-		return fmt.Errorf("the file cannot be opened: check that it and its folder are there, and that this user may write to both: %w", err)
+		return fmt.Errorf("the file cannot be opened: check that it and its folder are there and this user may write to both: %w", err)
 	case sqlite3.SQLITE_IOERR:
 		return fmt.Errorf("the disk failed: look into the system's log: %w", err)
 	case sqlite3.SQLITE_NOTADB:

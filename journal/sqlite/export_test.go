@@ -20,7 +20,7 @@ func (s *Store) CutAt(name string) {
 		}
 		return nil
 	}
-	s.hook.Store(&hook)
+	s.committer.hook.Store(&hook)
 }
 
 // At calls f whenever a write comes to a place, and fails the write there with what it returns.
@@ -31,7 +31,7 @@ func (s *Store) At(name string, f func() error) {
 		}
 		return nil
 	}
-	s.hook.Store(&hook)
+	s.committer.hook.Store(&hook)
 }
 
 // MaxPages bounds the file, as a full disk does, or no more if n is 0. No write may be under way.
@@ -40,7 +40,7 @@ func (s *Store) MaxPages(n int) error {
 		n = 1 << 30
 	}
 	var got int
-	err := s.conn.QueryRowContext(context.Background(), fmt.Sprintf("PRAGMA max_page_count = %d", n)).Scan(&got)
+	err := s.committer.conn.QueryRowContext(context.Background(), fmt.Sprintf("PRAGMA max_page_count = %d", n)).Scan(&got)
 	if err == nil && got > n {
 		err = errors.New("the file is larger than that")
 	}
@@ -49,18 +49,18 @@ func (s *Store) MaxPages(n int) error {
 
 // Pages is how large the file is.
 func (s *Store) Pages() (n int, err error) {
-	err = s.conn.QueryRowContext(context.Background(), "PRAGMA page_count").Scan(&n)
+	err = s.committer.conn.QueryRowContext(context.Background(), "PRAGMA page_count").Scan(&n)
 	return n, err
 }
 
 // Settings are those of the committer's connection and of a reader's.
 func (s *Store) Settings(name string) (writer, reader string, err error) {
 	err = errors.Join(
-		s.conn.QueryRowContext(context.Background(), "PRAGMA "+name).Scan(&writer),
+		s.committer.conn.QueryRowContext(context.Background(), "PRAGMA "+name).Scan(&writer),
 		s.reader.QueryRowContext(context.Background(), "PRAGMA "+name).Scan(&reader),
 	)
 	return writer, reader, err
 }
 
 // Leases is how many leases the store keeps in mind. No write may be under way.
-func (s *Store) Leases() int { return len(s.tx.leases) }
+func (s *Store) Leases() int { return len(s.committer.tx.leases) }

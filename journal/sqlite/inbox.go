@@ -21,7 +21,7 @@ func (s *Store) Send(ctx context.Context, run string, m journal.Message) (journa
 	}
 	defer s.end()
 	o := &sending{id: run, message: m}
-	if err := s.do(ctx, o, len(m.Payload)); err != nil {
+	if err := s.committer.do(ctx, o, len(m.Payload)); err != nil {
 		return journal.Message{}, err
 	}
 	return o.there, nil

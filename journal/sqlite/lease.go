@@ -30,7 +30,7 @@ func (s *Store) Create(ctx context.Context, n journal.NewRun) (journal.Lease, er
 	for i := range n.Messages {
 		size += len(n.Messages[i].Payload)
 	}
-	if err := s.do(ctx, o, size); err != nil {
+	if err := s.committer.do(ctx, o, size); err != nil {
 		return journal.Lease{}, err
 	}
 	return o.given, nil
@@ -102,7 +102,7 @@ func (s *Store) Acquire(ctx context.Context, run string, c journal.Claim) (journ
 	}
 	defer s.end()
 	o := &acquisition{id: run, claim: c}
-	if err := s.do(ctx, o, 0); err != nil {
+	if err := s.committer.do(ctx, o, 0); err != nil {
 		return journal.Lease{}, err
 	}
 	return o.given, nil
@@ -145,12 +145,12 @@ func (s *Store) Renew(ctx context.Context, l journal.Lease, ttl time.Duration) (
 	o := &renewal{lease: l, ttl: ttl}
 	if err := s.begin(ctx); err != nil {
 		if ctx.Err() != nil && ttl <= 0 {
-			s.abandon(o)
+			s.committer.abandon(o)
 		}
 		return journal.Lease{}, err
 	}
 	defer s.end()
-	if err := s.do(ctx, o, 0); err != nil {
+	if err := s.committer.do(ctx, o, 0); err != nil {
 		return journal.Lease{}, err
 	}
 	return o.given, nil

@@ -63,10 +63,10 @@ func conditions(q *journal.Query) (where string, args []any, err error) {
 }
 
 func (s *Store) list(ctx context.Context, where string, args []any, limit int) (page journal.Page, err error) {
-	if err := s.files.checkMain(); err != nil {
+	if err := s.committer.files.checkMain(); err != nil {
 		return page, err
 	}
-	// Only the texts of conditions above are part of the statement; all values are arguments.
+	//nolint:gosec // only the texts of conditions above are part of the statement; all values are arguments
 	query := "SELECT " + runColumns + " FROM runs WHERE " + where + " ORDER BY key DESC LIMIT ?"
 	rows, err := s.reader.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -3,8 +3,6 @@ package sqlite_test
 import (
 	"context"
 	"os"
-	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
@@ -60,40 +58,6 @@ func TestAFullDisk(t *testing.T) {
 			require.Len(t, read(t, open(t, s.Path()), "r"), 3)
 		})
 	}
-}
-
-// A file that may only be read is refused by Open. The superuser may write to any: the thread that opens it gives that up.
-func TestAReadOnlyFile(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the file system's user is a thread's own only on Linux")
-	}
-	path := file(t)
-	require.NoError(t, open(t, path).Close())
-	require.NoError(t, os.Chmod(path, 0o444))
-	for dir := path; len(dir) > len(os.TempDir()); dir = dir[:max(0, lastSlash(dir))] {
-		if dir != path {
-			require.NoError(t, os.Chmod(dir, 0o777))
-		}
-	}
-	require.NoError(t, os.Chmod(path+"-owners", 0o777))
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	const nobody = 65534
-	user, _, _ := syscall.RawSyscall(syscall.SYS_SETFSUID, nobody, 0, 0)
-	s, err := sqlite.Open(path)
-	_, _, _ = syscall.RawSyscall(syscall.SYS_SETFSUID, user, 0, 0)
-	require.Nil(t, s)
-	down(t, err, false, path, "may only be read", "let this user write to both")
-	require.Len(t, func() []os.DirEntry { e, _ := os.ReadDir(path + "-owners"); return e }(), 1, "only the schema's lock is left")
-}
-
-func lastSlash(path string) int {
-	for i := len(path) - 1; i >= 0; i-- {
-		if path[i] == '/' {
-			return i
-		}
-	}
-	return -1
 }
 
 // While another process has the file locked, calls wait, and then fail; the end of a caller's context does not wait.
@@ -205,16 +169,16 @@ func TestACommitOfUnknownOutcome(t *testing.T) {
 
 // What is written to a file that is gone from its path would be lost without a word.
 func TestADeletedFile(t *testing.T) {
-	for name, remove := range map[string]func(t *testing.T, path string){
-		"deleted":  func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) },
-		"replaced": func(t *testing.T, path string) { require.NoError(t, os.Rename(copied(t, path), path)) },
+	for name, remove := range map[string]func(path string) error{
+		"deleted":  os.Remove,
+		"replaced": func(path string) error { return os.Rename(copied(t, path), path) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := file(t)
 			s := open(t, path)
 			l := held(t, s, "r")
 			require.NoError(t, os.Link(path, path+".kept"))
-			remove(t, path)
+			require.NoError(t, remove(path))
 			down(t, add(t, s, l, 1), true, path, "deleted, moved or replaced", "open it again")
 			down(t, add(t, s, l, 1), false, "deleted, moved or replaced")
 			_, err := s.Load(t.Context(), "r")

@@ -29,6 +29,7 @@ func prepareReads(db *sql.DB) (*reads, error) {
 		{&r.news, "SELECT runs.id, max(inbox.id) FROM inbox JOIN runs ON runs.key = inbox.run WHERE inbox.id > ? GROUP BY runs.id"},
 	} {
 		var err error
+		//nolint:sqlclosecheck // closing the pool does it
 		if *p.stmt, err = db.PrepareContext(context.Background(), p.query); err != nil {
 			return nil, err
 		}
@@ -54,7 +55,7 @@ func (s *Store) reading(ctx context.Context, op, run string, f func() error) err
 		return err
 	}
 	defer s.end()
-	err := s.files.checkMain()
+	err := s.committer.files.checkMain()
 	if err == nil {
 		err = f()
 	}

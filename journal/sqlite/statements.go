@@ -26,7 +26,7 @@ const selectRows = `SELECT seq, n, row FROM events WHERE run = ?1 AND seq >= coa
 const selectMessages = "SELECT seq, kind, name, key, time, payload, sum FROM inbox WHERE run = ?1"
 
 func (s *statements) prepare(conn *sql.Conn) error {
-	var errs []error
+	var err error
 	for _, p := range []struct {
 		stmt  *hot
 		query string
@@ -37,7 +37,7 @@ func (s *statements) prepare(conn *sql.Conn) error {
 		// The token is the fence: if it is not the run's latest any more, no row is written.
 		{&s.insertEvents, "INSERT INTO events (run, seq, n, row) SELECT key, ?2, ?3, ?4 FROM runs WHERE key = ?1 AND token = ?5"},
 	} {
-		errs = append(errs, p.stmt.prepare(conn, p.query))
+		err = errors.Join(err, p.stmt.prepare(conn, p.query))
 	}
 	for _, p := range []struct {
 		stmt  **sql.Stmt
@@ -60,22 +60,22 @@ func (s *statements) prepare(conn *sql.Conn) error {
 		{&s.deleteRun, "DELETE FROM runs WHERE key = ?"},
 		{&s.raiseFloor, "UPDATE floor SET token = ?1 WHERE token < ?1"},
 	} {
-		stmt, err := conn.PrepareContext(context.Background(), p.query)
-		if *p.stmt = stmt; err == nil {
+		stmt, fault := conn.PrepareContext(context.Background(), p.query) //nolint:sqlclosecheck // close does it
+		if *p.stmt = stmt; fault == nil {
 			s.all = append(s.all, stmt)
 		}
-		errs = append(errs, err)
+		err = errors.Join(err, fault)
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // close frees the statements, as nothing else does: SQLite keeps a connection open, locks included, while one is left.
 func (s *statements) close() error {
-	errs := []error{s.begins.close(), s.commits.close(), s.rollbacks.close(), s.insertEvents.close()}
+	err := errors.Join(s.begins.close(), s.commits.close(), s.rollbacks.close(), s.insertEvents.close())
 	for _, stmt := range s.all {
-		errs = append(errs, stmt.Close())
+		err = errors.Join(err, stmt.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // hot is a statement that every commit needs. It is run on the driver's connection, since all that package sql does around

@@ -16,15 +16,15 @@ import (
 // All errors are those that package journal's interfaces name, or say what is wrong with the call. After Close every call
 // fails with an error that matches fs.ErrClosed.
 type Store struct {
-	path   string
-	busy   time.Duration
-	poll   time.Duration
-	owners *owners
-	writer *sql.DB
-	reader *sql.DB
-	read   *reads
-	*committer
-	watchers watchers
+	path      string
+	busy      time.Duration
+	poll      time.Duration
+	owners    *owners
+	writer    *sql.DB
+	reader    *sql.DB
+	read      *reads
+	committer *committer
+	watchers  watchers
 
 	// use is held for reading by every call, so that Close can wait for them.
 	use    sync.RWMutex
@@ -119,7 +119,7 @@ func (s *Store) begin(ctx context.Context) error {
 		s.use.RUnlock()
 		return s.errClosed()
 	}
-	if err := s.at(atCall); err != nil {
+	if err := s.committer.at(atCall); err != nil {
 		s.use.RUnlock()
 		return s.fault("begin", "", false, err)
 	}

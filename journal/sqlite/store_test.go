@@ -31,14 +31,21 @@ func TestStore(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	journaltest.Run(t, journaltest.Harness{
-		Open: func(t *testing.T) journal.Store { return open(t, copied(t, made)) },
+		Open: func(t *testing.T) journal.Store {
+			t.Helper()
+			return open(t, copied(t, made))
+		},
 		Reopen: func(t *testing.T, s journal.Store) journal.Store {
+			t.Helper()
 			store := s.(*sqlite.Store)
 			require.NoError(t, store.Close())
 			return open(t, store.Path())
 		},
-		Second: func(t *testing.T, s journal.Store) journal.Store { return open(t, s.(*sqlite.Store).Path()) },
-		Cuts:   cuts(),
+		Second: func(t *testing.T, s journal.Store) journal.Store {
+			t.Helper()
+			return open(t, s.(*sqlite.Store).Path())
+		},
+		Cuts: cuts(),
 		// Written by the releases that had these schemas. To add one, see the package comment.
 		Fixtures: []journaltest.Fixture{fixture("schema1")},
 		Corrupt:  corrupt,
@@ -46,7 +53,10 @@ func TestStore(t *testing.T) {
 }
 
 func fixture(name string) journaltest.Fixture {
-	return journaltest.Fixture{Name: name, Open: func(t *testing.T) journal.Store { return open(t, unpacked(t, name)) }}
+	return journaltest.Fixture{Name: name, Open: func(t *testing.T) journal.Store {
+		t.Helper()
+		return open(t, unpacked(t, name))
+	}}
 }
 
 // cuts are the places where a write can be cut off.
@@ -63,6 +73,7 @@ func cuts() []journaltest.Cut {
 
 // corrupt changes a byte of the row that has an event.
 func corrupt(t *testing.T, s journal.Store, run string, seq int64) {
+	t.Helper()
 	db := attach(t, s.(*sqlite.Store).Path())
 	result, err := db.Exec(`UPDATE events SET row = substr(row, 1, length(row) / 2) || x'ff' || substr(row, length(row) / 2 + 2)
 		WHERE run = (SELECT key FROM runs WHERE id = ?) AND seq <= ? AND seq + n > ?`, run, seq, seq)
@@ -73,32 +84,35 @@ func corrupt(t *testing.T, s journal.Store, run string, seq int64) {
 }
 
 // attach opens a file as another program would.
-func attach(t testing.TB, path string) *sql.DB {
-	t.Helper()
+func attach(tb testing.TB, path string) *sql.DB {
+	tb.Helper()
 	c, err := driver.NewConnector("file:" + path + "?_busy_timeout=5000&_txlock=immediate")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	db := sql.OpenDB(c)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	tb.Cleanup(func() { require.NoError(tb, db.Close()) })
 	return db
 }
 
-func file(t testing.TB) string { return filepath.Join(t.TempDir(), "runs.db") }
+func file(tb testing.TB) string {
+	tb.Helper()
+	return filepath.Join(tb.TempDir(), "runs.db")
+}
 
 // copied returns a copy of a closed database.
-func copied(t testing.TB, path string) string {
-	t.Helper()
+func copied(tb testing.TB, path string) string {
+	tb.Helper()
 	data, err := os.ReadFile(path)
-	require.NoError(t, err)
-	to := file(t)
-	require.NoError(t, os.WriteFile(to, data, 0o600))
+	require.NoError(tb, err)
+	to := file(tb)
+	require.NoError(tb, os.WriteFile(to, data, 0o600))
 	return to
 }
 
-func open(t testing.TB, path string, opts ...sqlite.Option) *sqlite.Store {
-	t.Helper()
+func open(tb testing.TB, path string, opts ...sqlite.Option) *sqlite.Store {
+	tb.Helper()
 	s, err := sqlite.Open(path, opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
 	return s
 }
 
@@ -111,27 +125,27 @@ func newRun(id string) journal.NewRun {
 }
 
 // held makes a run and holds it.
-func held(t testing.TB, s journal.Store, id string) journal.Lease {
-	t.Helper()
+func held(tb testing.TB, s journal.Store, id string) journal.Lease {
+	tb.Helper()
 	n := newRun(id)
 	n.Claim = journal.Claim{Owner: "me", TTL: time.Hour}
-	l, err := s.Create(t.Context(), n)
-	require.NoError(t, err)
+	l, err := s.Create(tb.Context(), n)
+	require.NoError(tb, err)
 	return l
 }
 
 // add appends a step.
-func add(t testing.TB, s journal.Store, l journal.Lease, after int64) error {
-	t.Helper()
-	return s.Append(t.Context(), l, journal.Append{After: after, Events: stepOf(after)})
+func add(tb testing.TB, s journal.Store, l journal.Lease, after int64) error {
+	tb.Helper()
+	return s.Append(tb.Context(), l, journal.Append{After: after, Events: stepOf(after)})
 }
 
 // read returns the events of a run.
-func read(t testing.TB, s journal.Store, run string) []journal.Event {
-	t.Helper()
+func read(tb testing.TB, s journal.Store, run string) []journal.Event {
+	tb.Helper()
 	var events []journal.Event
-	for e, err := range s.Events(t.Context(), run, 0) {
-		require.NoError(t, err)
+	for e, err := range s.Events(tb.Context(), run, 0) {
+		require.NoError(tb, err)
 		events = append(events, e)
 	}
 	return events

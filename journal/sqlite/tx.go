@@ -53,7 +53,7 @@ type note struct {
 func newTx(s *Store, conn *sql.Conn) (*tx, error) {
 	const firstSweep = 1024
 	t := &tx{store: s, conn: conn, leases: map[string]*lease{}, pending: map[string]*lease{}, sweepAt: firstSweep}
-	return t, t.statements.prepare(conn)
+	return t, t.prepare(conn)
 }
 
 // exec runs a statement that writes. A context that can end would cost more than the statement.

@@ -1,0 +1,54 @@
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/journal/sqlite"
+)
+
+// A run is written under a lease, and read by anybody.
+func Example() {
+	folder, err := os.MkdirTemp("", "pawl")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	db, err := sqlite.Open(filepath.Join(folder, "pawl.db"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+
+	ctx := context.Background()
+	lease, err := db.Create(ctx, journal.NewRun{
+		Run:    journal.Run{ID: "tides-42", Kind: journal.WorkflowRun, Name: "tides"},
+		Events: []journal.Event{{Kind: journal.RunStart, Time: time.Now()}},
+		Claim:  journal.Claim{Owner: "worker-1", TTL: 30 * time.Second},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = db.Append(ctx, lease, journal.Append{After: lease.Head, Events: []journal.Event{
+		{Kind: journal.StepDone, Name: "fetch", N: 1, Time: time.Now(), Payload: []byte(`"high at noon"`)},
+		{Kind: journal.RunComplete, Time: time.Now()},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for e, err := range db.Events(ctx, "tides-42", 0) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(e.Seq, e.Kind, e.Name, string(e.Payload))
+	}
+	// Output:
+	// 1 run:start
+	// 2 step:done fetch "high at noon"
+	// 3 run:complete
+}
