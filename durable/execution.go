@@ -293,6 +293,9 @@ func (x *Execution) write(ctx context.Context, events []journal.Event, due time.
 	}
 	lease, after := x.lease, x.head
 	x.mu.Unlock()
+	if len(events) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
 	err := x.settings.Store.Append(ctx, lease, journal.Append{After: after, Events: events, Due: due})
