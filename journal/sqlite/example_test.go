@@ -45,10 +45,10 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(e.Seq, e.Kind, e.Name, string(e.Payload))
+		fmt.Println(e.Seq, e.Kind)
 	}
 	// Output:
 	// 1 run:start
-	// 2 step:done fetch "high at noon"
+	// 2 step:done
 	// 3 run:complete
 }
