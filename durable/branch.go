@@ -20,10 +20,10 @@ const branchCall callKind = "Branch"
 //	}
 //	err := g.Wait()
 //
-// Fn runs on the caller's goroutine, and its error is returned as it is. A Branch itself leaves no record: its code runs again with the code
-// around it. A branch that waits suspends what it is part of, at its next durable call at the latest; other
-// branches go on until they return. Branches of one name that run at the same time are an *OverlapError; one after the
-// other they are counted. Durable calls with fn's context after fn has returned are a *ScopeEndedError. All other
+// Fn runs on the caller's goroutine, and its error is returned as it is. A Branch itself leaves no record: its code runs
+// again with the code around it. A branch that waits suspends what it is part of, at its next durable call at the latest;
+// other branches begin and go on until they return. Branches of one name that run at the same time are an *OverlapError; one
+// after the other they are counted. Durable calls with fn's context after fn has returned are a *ScopeEndedError. All other
 // errors are those of Step. A panic of fn is a *task.PanicError.
 //
 // Inside a step, and in a context that belongs to no run, it just calls fn.

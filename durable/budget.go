@@ -2,9 +2,9 @@ package durable
 
 import (
 	"context"
-	"errors"
 	"time"
 
+	"github.com/pawl-go/pawl/classifier"
 	"github.com/pawl-go/pawl/journal"
 )
 
@@ -27,15 +27,17 @@ type requeuedMeta struct {
 
 // brokenReplay reports whether an error means that the recorded events and the code do not go together.
 func brokenReplay(err error) bool {
-	return errors.As(err, new(*NonDeterminismError)) || errors.As(err, new(*ReplayError)) || errors.Is(err, journal.ErrCorrupt)
+	return has[*NonDeterminismError](err) || has[*ReplayError](err) || has[*journal.CorruptError](err)
 }
 
-// BrokenAttempt is for executors: it ends an execution that could not replay what is recorded. The run is to be taken up again, by code that
-// may know better, but the fourth time within an hour it fails with CodeReplayFailed. It returns err, then inside a *RunFailedError, or
-// the error of Finish. Where only a key is missing nothing is recorded.
+// BrokenAttempt is for executors: it ends an execution that could not replay what is recorded. The run is to be taken up
+// again, by code that may know better, but the fourth time within an hour it fails with CodeReplayFailed. It returns err,
+// then inside a *RunFailedError, or the error of Finish. Where only a key is missing nothing is recorded.
 func (x *Execution) BrokenAttempt(ctx context.Context, err error) error {
-	if errors.Is(err, journal.ErrUnknownKey) {
-		return err
+	for e := range classifier.Tree(err) {
+		if e == journal.ErrUnknownKey { //nolint:errorlint // each error of the tree is looked at
+			return err
+		}
 	}
 	recent := 0
 	for _, at := range x.record.requeued {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/pawl-go/pawl/journal"
 )
@@ -13,8 +15,8 @@ const cancelKey = "pawl:cancel"
 
 // Cancel ends a run for good, and the runs it has started with RunChild and that were not detached. If nobody is at work on
 // the run it is cancelled when Cancel returns; if somebody is, in this process or another, its context ends with a
-// *RunCancelledError, and that owner cancels it. A run that was continued as new is cancelled where it goes on. The reason is for people, and
-// may be empty. Cancelling a cancelled run is a success.
+// *RunCancelledError, and that owner cancels it. A run that was continued as new is cancelled where it goes on. The reason is
+// for people, and may be empty. Cancelling a cancelled run is a success.
 //
 // Errors: a *journal.NotFoundError, a *journal.RefusedError with journal.ErrEnded if the run has ended in another way, a
 // *ContinuationChainError, and those of the store.
@@ -102,24 +104,20 @@ type childMeta struct {
 
 // openChildren are the children whose outcomes are not recorded.
 func (r *record) openChildren() []childMeta {
-	var open []childMeta
-	for _, events := range r.scopes {
-		at := map[callKey]childMeta{}
+	open := map[place]childMeta{}
+	for scope, events := range r.scopes {
 		for _, e := range events {
-			k := callKey{e.Name, e.N}
+			at := place{scope, callKey{e.Name, e.N}}
 			switch e.Kind {
 			case journal.ChildStart:
 				var m childMeta
 				if readMeta(e, &m) == nil {
-					at[k] = m
+					open[at] = m
 				}
 			case journal.StepDone, journal.StepError:
-				delete(at, k)
+				delete(open, at)
 			}
 		}
-		for _, m := range at {
-			open = append(open, m)
-		}
 	}
-	return open
+	return slices.Collect(maps.Values(open))
 }

@@ -59,15 +59,15 @@ func (e *ChildWorkflowError) RunErrorClass() classifier.RunErrorClass { return e
 func (e *ChildWorkflowError) Unretryable() bool { return true }
 
 // RunChild runs another workflow as a run of its own, in the same store and with the same settings, and returns its result,
-// which is recorded in the parent as that of a step is. The child runs on the caller's goroutine. After a restart it goes on where it
-// was. A child that waits suspends its parent, too; whoever runs the parent again runs the child.
+// which is recorded in the parent as that of a step is. The child runs on the caller's goroutine. After a restart it goes on
+// where it was. A child that waits suspends its parent, too; whoever runs the parent again runs the child.
 //
-// A child that fails is a *ChildWorkflowError, an outcome like the failure of a step; with a retry of the parent
-// the child is retried as well. If the parent is cancelled so are its children, unless they are Detached. A run of the child's id that is there with the
-// same workflow and input is taken for the child; any other is a *RunConflictError.
+// A child that fails or is cancelled is a *ChildWorkflowError, an outcome like the failure of a step; with a retry of the parent
+// a failed child is retried as well. If the parent is cancelled so are its children, unless they are Detached. A run of the
+// child's id that is there with the same workflow and input is taken for the child; any other is a *RunConflictError.
 //
-// It cannot be inside a step: that is a *PlacementError. In a context that belongs to no run it just calls the workflow's function.
-// All other errors are those of Step.
+// It cannot be inside a step: that is a *PlacementError. In a context that belongs to no run it just calls the workflow's
+// function. All other errors are those of Step.
 func RunChild[I, O any](ctx context.Context, wf *Definition[I, O], in I, opts ...ChildOption) (O, error) {
 	var out, recorded, zero O
 	var o childOptions
@@ -184,35 +184,32 @@ func (c *call) childAgain(ctx context.Context, id string) (string, error) {
 // childEnded records how a child has ended, if it has.
 func (c *call) childEnded(ctx context.Context, w *spawn, id string, err error) error {
 	x := c.s.x
-	var (
-		failed    *RunFailedError
-		cancelled *RunCancelledError
-		suspended *SuspendedError
-	)
-	switch {
-	case err == nil:
+	switch e := err.(type) { //nolint:errorlint // what the child's run was ended with, not what it has failed with
+	case nil:
 		payload, err := x.roundTrip("Result", w.result(), w.into)
 		if err != nil {
 			return c.s.broken(err)
 		}
 		return c.write(ctx, journal.Event{Kind: journal.StepDone, Payload: payload, Took: time.Since(c.begun)})
-	case errors.As(err, &suspended):
-		return c.s.suspend(Wait{Scope: c.s.path, Child: id, Due: suspended.Due})
-	case errors.As(err, new(*RunLockedError)), errors.As(err, new(*RunLostError)): // somebody else is at it
-		return c.s.suspend(Wait{Scope: c.s.path, Child: id})
-	case errors.As(err, &failed):
+	case *RunFailedError:
 		return c.fail(ctx, &ChildWorkflowError{
-			RunID: failed.RunID, Name: w.program.name, Code: failed.Code, Class: failed.Class, UserCode: failed.UserCode, Err: failed.Err,
+			RunID: e.RunID, Name: w.program.name, Code: e.Code, Class: e.Class, UserCode: e.UserCode, Err: e.Err,
 		}, 0)
-	case errors.As(err, &cancelled):
+	case *SuspendedError:
+		return c.s.suspend(Wait{Scope: c.s.path, Child: id, Due: e.Due})
+	case *RunLockedError, *RunLostError: // somebody else is at it
+		return c.s.suspend(Wait{Scope: c.s.path, Child: id})
+	case *RunConflictError, *ContinuationChainError:
+		return c.fail(ctx, err, 0)
+	case *RunStoppedError:
+		return c.cut(ctx, err)
+	}
+	if cancelled, is := find[*RunCancelledError](err); is {
 		return c.fail(ctx, &ChildWorkflowError{
 			RunID: id, Name: w.program.name, Code: CodeCancelled, Class: classifier.Canceled, Err: cancelled,
 		}, 0)
-	case errors.As(err, new(*RunConflictError)), errors.As(err, new(*ContinuationChainError)):
-		return c.fail(ctx, err, 0)
-	case errors.As(err, new(*RunStoppedError)):
-		return c.cut(ctx, err)
-	case errors.Is(err, journal.ErrUnavailable):
+	}
+	if errors.Is(err, journal.ErrUnavailable) {
 		return x.unread(ctx, err)
 	}
 	return c.s.broken(err)

@@ -2,7 +2,6 @@ package durable
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,28 +11,28 @@ import (
 // conclude records how an execution ends: what the workflow's function has returned counts unless something has stopped
 // it, whatever it has made of that.
 func (r *inline) conclude(ctx context.Context, x *Execution, body *Scope, result any, err error, into any) (more bool, _ error) {
-	if err == nil {
-		err = body.left()
+	stop := body.Outcome(nil)
+	if err == nil && stop == nil {
+		stop = body.left()
 	}
-	err = body.Outcome(err)
-	var (
-		cancelled *RunCancelledError
-		next      *continuing
-		suspended = body.Suspended()
-	)
+	cancelled, isCancelled := x.end().(*RunCancelledError) //nolint:errorlint // just what heedCancel has set
+	next, isContinued := stop.(*continuing)                //nolint:errorlint // just what ContinueAsNew has set
+	done := err == nil && stop == nil
 	switch {
 	case x.Broken() != nil:
 		return false, r.finish(ctx, x, journal.Event{Kind: journal.RunRequeued})
-	case err != nil && errors.As(context.Cause(x.ctx), &cancelled):
+	case !done && isCancelled:
 		return false, r.cancelled(ctx, x, cancelled)
-	case suspended != nil:
+	case body.Suspended() != nil:
 		return false, r.suspended(ctx, x)
-	case err != nil && ctx.Err() != nil:
+	case !done && ctx.Err() != nil:
 		return false, stopped(ctx, x.id)
-	case errors.As(err, &next):
+	case isContinued:
 		return r.continued(ctx, x, next)
-	case brokenReplay(err):
-		return false, x.BrokenAttempt(ctx, err)
+	case brokenReplay(stop):
+		return false, x.BrokenAttempt(ctx, stop)
+	case stop != nil:
+		return false, r.failed(ctx, x, stop)
 	case err != nil:
 		return false, r.failed(ctx, x, err)
 	}
@@ -47,8 +46,7 @@ func (r *inline) conclude(ctx context.Context, x *Execution, body *Scope, result
 // finish writes the last event.
 func (r *inline) finish(ctx context.Context, x *Execution, last journal.Event) error {
 	err := x.Finish(ctx, last, time.Time{})
-	var refused *StoreError
-	if errors.As(err, &refused) { // that is how the run has ended, if the store has taken so much
+	if refused, is := find[*StoreError](err); is { // that is how the run has ended, if the store has taken so much
 		return x.FailureError(x.settings.failure(refused, refused.code()))
 	}
 	return err

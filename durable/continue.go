@@ -21,13 +21,13 @@ func (e *continuing) Unretryable() bool { return true }
 //
 //	return State{}, durable.ContinueAsNew(ctx, state)
 //
-// The new run has the id of the first one with a number behind it, "poll~2", and is linked to the run it continues. Run goes on with it at once,
-// and whoever runs, signals or cancels the first id is led to the last run of the chain. Signals that were not consumed go along;
-// goroutines of the workflow should have ended.
+// The new run has the id of the first one with a number behind it, "poll~2", and is linked to the run it continues. Run goes
+// on with it at once, and whoever runs, signals or cancels the first id is led to the last run of the chain. Signals that
+// were not consumed go along; goroutines of the workflow should have ended.
 //
-// Only a workflow's body can continue as new: in a step, a branch or a node of a graph it is a *PlacementError, and in a context
-// that belongs to no run a *NoJournalError. An input that JSON cannot hold, or that is not what the workflow takes, ends the run.
-// All other errors are those of Step.
+// Only a workflow's body can continue as new: in a step, a branch or a node of a graph it is a *PlacementError, and in a
+// context that belongs to no run a *NoJournalError. An input that JSON cannot hold, or that is not what the workflow takes,
+// ends the run. All other errors are those of Step.
 func ContinueAsNew[I any](ctx context.Context, in I) error {
 	s, inside := scopeOf(ctx)
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -104,6 +105,7 @@ func branches(ctx context.Context, c *counter) ([]string, error) {
 
 // drive runs the workflow to its end, and gives it whatever it waits for.
 func drive(t *testing.T, store journal.Store, c *counter) ([]string, error) {
+	t.Helper()
 	ctx := t.Context()
 	for range 50 {
 		out, err := durable.Run(ctx, store, everything(c), "r", 1)
@@ -135,6 +137,7 @@ func drive(t *testing.T, store journal.Store, c *counter) ([]string, error) {
 
 // recordedSteps are the steps whose outcomes are recorded for good.
 func recordedSteps(t *testing.T, store *memory.Store) map[string]bool {
+	t.Helper()
 	steps := map[string]bool{}
 	page, err := store.List(context.Background(), journal.Query{})
 	require.NoError(t, err)
@@ -188,6 +191,7 @@ func consistent(t *testing.T, store *memory.Store) {
 var wantEverything = []string{"first", "end"}
 
 func undisturbed(t *testing.T) (writes int) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		inner, c := memory.New(), &counter{}
 		store := journaltest.NewFaulty(inner)
@@ -218,6 +222,7 @@ func TestACrashAtEveryWrite(t *testing.T) {
 }
 
 func crashAt(t *testing.T, n int, when journaltest.When) {
+	t.Helper()
 	inner, before, after := memory.New(), &counter{}, &counter{}
 	store := journaltest.NewFaulty(inner)
 	store.OnWrite(func(w journaltest.Write) {
@@ -282,11 +287,7 @@ func TestAnOutageAtEveryWrite(t *testing.T) {
 func snapshot(c *counter) map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	copied := map[string]int{}
-	for name, n := range c.calls {
-		copied[name] = n
-	}
-	return copied
+	return maps.Clone(c.calls)
 }
 
 func TestAnOutageRequeuesTheRun(t *testing.T) {

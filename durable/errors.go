@@ -171,7 +171,7 @@ func (e *StoreError) Unwrap() error { return e.Err }
 func (e *StoreError) Unretryable() bool { return true }
 
 func (e *StoreError) code() Code {
-	if errors.As(e.Err, new(*journal.RefusedError)) {
+	if has[*journal.RefusedError](e.Err) {
 		return CodeEventRefused
 	}
 	return CodeInternal

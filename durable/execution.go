@@ -239,6 +239,9 @@ func (x *Execution) Active() time.Duration { return x.record.active }
 // has handled yet.
 func (x *Execution) History(scope string) []journal.Event { return x.record.scopes[scope] }
 
+// end is why the execution's context has ended; nil if it has not.
+func (x *Execution) end() error { return context.Cause(x.ctx) }
+
 // Context returns a context that ends when ctx does, and also when the run is cancelled by somebody, with a
 // *RunCancelledError as its cause, or is lost to another owner. Stop releases it.
 func (x *Execution) Context(ctx context.Context) (_ context.Context, stop func()) {

@@ -58,7 +58,7 @@ func FailureOf(e journal.Event) (FailureMeta, error) {
 
 // codeFor is the code of a run that ends with err; other is for errors that have none of their own.
 func codeFor(err error, other Code) Code {
-	if errors.As(err, new(*journal.NotSerializableError)) || errors.As(err, new(*journal.PayloadTooLargeError)) {
+	if has[*journal.NotSerializableError](err) || has[*journal.PayloadTooLargeError](err) {
 		return CodeNotSerializable
 	}
 	switch classifier.MarkOf(err) {
@@ -67,14 +67,28 @@ func codeFor(err error, other Code) Code {
 	case classifier.MarkFatal:
 		return CodeFatal
 	}
-	var store *StoreError
-	switch {
-	case errors.As(err, &store):
+	if store, is := find[*StoreError](err); is {
 		return store.code()
-	case errors.As(err, new(*NonDeterminismError)), errors.As(err, new(*ReplayError)), errors.Is(err, journal.ErrCorrupt):
+	}
+	if brokenReplay(err) {
 		return CodeReplayFailed
 	}
 	return other
+}
+
+// find looks for a type of error, as it is and not as it was recorded. Unlike errors.As it comes to an end with any error.
+func find[E error](err error) (found E, ok bool) {
+	for e := range classifier.Tree(err) {
+		if found, ok = e.(E); ok { //nolint:errorlint // each error of the tree is looked at
+			break
+		}
+	}
+	return found, ok
+}
+
+func has[E error](err error) bool {
+	_, ok := find[E](err)
+	return ok
 }
 
 // Failure is for executors: the event of a run that ends with err. Other is its code unless the error itself tells one:
@@ -115,8 +129,7 @@ func (c *call) failedWith(recorded error) error {
 func (s Settings) failure(err error, code Code, failed ...FailedCall) journal.Event {
 	e, m := s.recordError(err)
 	m.Code, m.Failed = code, failed
-	var refused *journal.RefusedError
-	if code == CodeEventRefused && errors.As(err, &refused) {
+	if refused, is := find[*journal.RefusedError](err); is && code == CodeEventRefused {
 		m.Detail = map[string]string{"reason": refused.Reason.Error(), "detail": refused.Detail}
 	}
 	e.Kind, e.Meta = journal.RunError, meta(m)
@@ -157,7 +170,7 @@ func (s Settings) recordError(err error) (journal.Event, FailureMeta) {
 }
 
 // Recorded is for executors: the error that a StepError or RunError holds, as a *journal.RecordedError.
-func (x *Execution) Recorded(e journal.Event) (error, error) { return x.settings.Recorded(e) } //nolint:revive // the first is a value
+func (x *Execution) Recorded(e journal.Event) (error, error) { return x.settings.Recorded(e) }
 
 // Recorded returns the error that a StepError or RunError holds. The second result is the reason why it cannot be read.
 func (s Settings) Recorded(e journal.Event) (recorded, fault error) {

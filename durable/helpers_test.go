@@ -60,21 +60,21 @@ func attempts(n int) durable.StepOption {
 }
 
 // events returns what is recorded of a run.
-func events(t testing.TB, store journal.Store, id string) []journal.Event {
-	t.Helper()
+func events(tb testing.TB, store journal.Store, id string) []journal.Event {
+	tb.Helper()
 	var all []journal.Event
 	for e, err := range store.Events(context.Background(), id, 0) {
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		all = append(all, e)
 	}
 	return all
 }
 
 // kinds returns the kinds of a run's events, with the names of their calls.
-func kinds(t testing.TB, store journal.Store, id string) []string {
-	t.Helper()
+func kinds(tb testing.TB, store journal.Store, id string) []string {
+	tb.Helper()
 	var all []string
-	for _, e := range events(t, store, id) {
+	for _, e := range events(tb, store, id) {
 		k := string(e.Kind)
 		if e.Name != "" {
 			k += " " + e.Name
@@ -87,18 +87,18 @@ func kinds(t testing.TB, store journal.Store, id string) []string {
 	return all
 }
 
-func status(t testing.TB, store journal.Store, id string) journal.Status {
-	t.Helper()
+func status(tb testing.TB, store journal.Store, id string) journal.Status {
+	tb.Helper()
 	run, err := store.Load(context.Background(), id)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return run.Status
 }
 
 // asError is errors.As with a test's failure.
-func asError[E error](t testing.TB, err error) E {
-	t.Helper()
+func asError[E error](tb testing.TB, err error) E {
+	tb.Helper()
 	var e E
-	require.ErrorAs(t, err, &e, "%v", err)
+	require.ErrorAs(tb, err, &e, "%v", err)
 	return e
 }
 
@@ -108,9 +108,9 @@ func suspend(ctx context.Context) error {
 	return err
 }
 
-func release(t testing.TB, store journal.Store, id string) {
-	t.Helper()
-	require.NoError(t, durable.Signal(context.Background(), store, id, "release", true))
+func release(tb testing.TB, store journal.Store, id string) {
+	tb.Helper()
+	require.NoError(tb, durable.Signal(context.Background(), store, id, "release", true))
 }
 
 // logged returns settings whose warnings go to the buffer.
@@ -137,10 +137,10 @@ func (b *lockedBuffer) String() string {
 }
 
 // hold takes a run as another process would.
-func hold(t testing.TB, store journal.Store, id string) journal.Lease {
-	t.Helper()
+func hold(tb testing.TB, store journal.Store, id string) journal.Lease {
+	tb.Helper()
 	lease, err := store.Acquire(context.Background(), id, journal.Claim{Owner: "other", TTL: time.Minute})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return lease
 }
 
@@ -153,17 +153,17 @@ func mustJSON(v any) json.RawMessage {
 }
 
 // reborn returns a store with the same runs as they are found after the death of their owners: nobody holds them.
-func reborn(t testing.TB, store *memory.Store) *memory.Store {
-	t.Helper()
+func reborn(tb testing.TB, store *memory.Store) *memory.Store {
+	tb.Helper()
 	ctx, again := context.Background(), memory.New()
 	page, err := store.List(ctx, journal.Query{Limit: 1000})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	for _, run := range slices.Backward(page.Runs) {
-		n := journal.NewRun{Run: run, Events: events(t, store, run.ID)}
+		n := journal.NewRun{Run: run, Events: events(tb, store, run.ID)}
 		n.Messages, err = store.Inbox(ctx, run.ID, 0)
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		_, err = again.Create(ctx, n)
-		require.NoError(t, err)
+		require.NoError(tb, err)
 	}
 	return again
 }

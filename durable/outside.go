@@ -101,10 +101,6 @@ func Questions(ctx context.Context, store journal.Store, id string, opts ...Send
 
 // questionsOf returns a run's questions, and the inbox by which it was told whether they are answered.
 func questionsOf(ctx context.Context, s Settings, id string) ([]Question, []journal.Message, error) {
-	type place struct {
-		scope string
-		callKey
-	}
 	var questions []Question
 	at := map[place]int{}
 	for e, err := range s.Store.Events(ctx, id, 0) {

@@ -109,59 +109,71 @@ func newRecord(run journal.Run, events []journal.Event, rename func(string) stri
 		if rename != nil {
 			e.Scope = rename(e.Scope)
 		}
-		r.resting = nil
-		switch e.Kind {
-		case journal.RunStart:
-			continue
-		case journal.RunSuspended:
-			var m SuspendedMeta
-			if err := readMeta(e, &m); err != nil {
-				return nil, bad(e, err)
-			}
-			r.active, r.resting = e.Took, m.Waits
-			continue
-		case journal.RunRequeued:
-			r.active = e.Took
-			if isBrokenReplay(e) {
-				r.requeued = append(r.requeued, e.Time)
-			}
-			continue
-		case journal.Checkpoint:
-			if e.Seq != run.Checkpoint {
-				continue // an older one, and all is read
-			}
-			var p progress
-			if err := readMeta(e, &p); err != nil {
-				return nil, bad(e, err)
-			}
-			r.checkpoint = e
-			if e.Seq <= start.Copied+1 {
-				continue // of another run
-			}
-			r.active = p.Active
-			for _, m := range p.Taken {
-				r.taken[m] = true
-			}
-			continue
-		case journal.SignalReceived, journal.QuestionAnswered:
-			var c consumed
-			if err := readMeta(e, &c); err != nil {
-				return nil, bad(e, err)
-			}
-			if e.Seq > start.Copied+1 {
-				r.taken[c.Message] = true
-			}
+		if err := r.add(e, e.Seq <= start.Copied+1); err != nil {
+			return nil, bad(e, err)
 		}
-		if e.Kind.Terminal() {
-			r.last = e
-			continue
-		}
-		r.scopes[e.Scope] = append(r.scopes[e.Scope], e)
 	}
 	for scope, events := range r.scopes {
 		r.scopes[scope] = Handled(events)
 	}
 	return r, nil
+}
+
+// add takes an event. Copied says that it comes from another run.
+func (r *record) add(e journal.Event, copied bool) error {
+	r.resting = nil
+	switch e.Kind {
+	case journal.RunStart:
+		return nil
+	case journal.RunSuspended:
+		var m SuspendedMeta
+		if err := readMeta(e, &m); err != nil {
+			return err
+		}
+		r.active, r.resting = e.Took, m.Waits
+		return nil
+	case journal.RunRequeued:
+		r.active = e.Took
+		if isBrokenReplay(e) {
+			r.requeued = append(r.requeued, e.Time)
+		}
+		return nil
+	case journal.Checkpoint:
+		return r.addCheckpoint(e, copied)
+	case journal.SignalReceived, journal.QuestionAnswered:
+		var c consumed
+		if err := readMeta(e, &c); err != nil {
+			return err
+		}
+		if !copied {
+			r.taken[c.Message] = true
+		}
+	}
+	if e.Kind.Terminal() {
+		r.last = e
+		return nil
+	}
+	r.scopes[e.Scope] = append(r.scopes[e.Scope], e)
+	return nil
+}
+
+func (r *record) addCheckpoint(e journal.Event, copied bool) error {
+	if e.Seq != r.run.Checkpoint {
+		return nil // an older one, and all is read
+	}
+	var p progress
+	if err := readMeta(e, &p); err != nil {
+		return err
+	}
+	r.checkpoint = e
+	if copied {
+		return nil // what it says of messages and time is the other run's
+	}
+	r.active = p.Active
+	for _, m := range p.Taken {
+		r.taken[m] = true
+	}
+	return nil
 }
 
 // Handled is for executors: the events of one scope without the failures that it ends with. Nothing behind them says that the
@@ -206,6 +218,12 @@ func Handled(events []journal.Event) []journal.Event {
 type callKey struct {
 	name string
 	n    int
+}
+
+// place says which call of a run is meant.
+type place struct {
+	scope string
+	callKey
 }
 
 // readMeta reads an event's Meta; nil is an empty one.

@@ -34,8 +34,8 @@ func (e *RetryError) Error() string {
 // PrepareRetry makes a new run that goes on where a failed one failed, and leaves it pending: Resume, or Run with the input of
 // the failed one, works on it. Everything recorded is copied and served, handled failures and answers included; what failed and
 // was not handled is called again. Signals that were not consumed are copied, too. The new run is complete in itself, and
-// linked to the failed one with journal.RetryOf. It is made in one step, and made once: with the same ids again, PrepareRetry returns what is
-// there.
+// linked to the failed one with journal.RetryOf. It is made in one step, and made once: with the same ids again, PrepareRetry
+// returns what is there.
 //
 // Errors: a *RetryError for a run that has not failed, a *journal.NotFoundError, a *RunConflictError if a run of the
 // new id is there and is another one, and those of the store.
@@ -112,10 +112,6 @@ func (s Settings) retryOf(ctx context.Context, run journal.Run, newID string) (j
 
 // served are the events that a retry serves: not how the run ended, nor what ended it.
 func served(events []journal.Event, last journal.Event) ([]journal.Event, error) {
-	type place struct {
-		scope string
-		callKey
-	}
 	m, err := FailureOf(last)
 	if err != nil {
 		return nil, err

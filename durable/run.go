@@ -3,7 +3,6 @@ package durable
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/pawl-go/pawl/classifier"
@@ -37,7 +36,8 @@ func AnyVersion() RunOption { return runOption(func(o *runOptions) { o.settings.
 //
 // Errors of a run that has ended, the same each time: a *RunFailedError, which wraps what the workflow has returned; a
 // *RunCancelledError; a *ContinuationChainError. A *RunConflictError says that a run of this id exists with another input,
-// name or version, an *OptionError that wf is not usable, a *journal.NotSerializableError or *journal.PayloadTooLargeError that the input is not.
+// name or version, an *OptionError that wf is not usable, a *journal.NotSerializableError or *journal.PayloadTooLargeError
+// that the input is not.
 func Run[I, O any](ctx context.Context, store journal.Store, wf *Definition[I, O], id string, in I, opts ...RunOption) (O, error) {
 	var out, zero O
 	r := newInline(store, wf.program(), opts)
@@ -165,7 +165,7 @@ func (r *inline) run(ctx context.Context, id string, into any) error {
 }
 
 func isContextError(err error) bool {
-	return err == context.Canceled || err == context.DeadlineExceeded //nolint:errorlint // the context's own, from before a call of the store
+	return err == context.Canceled || err == context.DeadlineExceeded //nolint:errorlint // the context's own
 }
 
 func stopped(ctx context.Context, id string) error {
@@ -179,8 +179,7 @@ func (r *inline) one(ctx context.Context, id string, input []byte, into any) (mo
 		fresh = func() (journal.NewRun, error) { return r.fresh(input) }
 	}
 	x, err := Open(ctx, r.settings, id, fresh)
-	var ended *EndedError
-	if errors.As(err, &ended) {
+	if ended, is := find[*EndedError](err); is {
 		return r.recorded(ended, input, into)
 	}
 	if err != nil {
@@ -275,7 +274,7 @@ func (r *inline) execute(ctx context.Context, x *Execution, into any) (more bool
 	body := x.Body()
 	closed := &ScopeEndedError{RunID: x.id}
 	defer body.Close(closed) // also if the function ends its goroutine
-	result, err := r.program.call(body.Context(inner), x, x.record.start.Payload)
+	result, err := r.program.call(body.Context(inner), body, x.record.start.Payload)
 	body.Close(closed)
 	return r.conclude(ctx, x, body, result, err, into)
 }

@@ -29,15 +29,10 @@ func schemaOf[T any]() json.RawMessage {
 	return data
 }
 
-var (
-	anyJSON  = []string{"null", "boolean", "object", "array", "number", "string"}
-	textLike = []reflect.Type{reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()}
-	jsonLike = []reflect.Type{reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler]()}
-	byteList = reflect.TypeFor[[]byte]()
-)
-
 // exceptions are the types inside of t that do not write what their kind suggests.
 func exceptions(t reflect.Type) map[reflect.Type]*jsonschema.Schema {
+	writesText := []reflect.Type{reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()}
+	writesJSON := []reflect.Type{reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler]()}
 	found := map[reflect.Type]*jsonschema.Schema{}
 	seen := map[reflect.Type]bool{}
 	var walk func(t reflect.Type)
@@ -49,13 +44,13 @@ func exceptions(t reflect.Type) map[reflect.Type]*jsonschema.Schema {
 		switch {
 		case t.Kind() == reflect.Interface:
 			return
-		case implements(t, jsonLike):
-			found[t] = &jsonschema.Schema{Types: anyJSON}
+		case implements(t, writesJSON):
+			found[t] = &jsonschema.Schema{Types: []string{"null", "boolean", "object", "array", "number", "string"}}
 			return
-		case implements(t, textLike):
+		case implements(t, writesText):
 			found[t] = &jsonschema.Schema{Types: []string{"null", "string"}}
 			return
-		case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && t.ConvertibleTo(byteList):
+		case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && t.ConvertibleTo(reflect.TypeFor[[]byte]()):
 			found[t] = &jsonschema.Schema{Types: []string{"null", "string"}}
 			return
 		}
@@ -63,8 +58,8 @@ func exceptions(t reflect.Type) map[reflect.Type]*jsonschema.Schema {
 		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 			walk(t.Elem())
 		case reflect.Struct:
-			for i := range t.NumField() {
-				walk(t.Field(i).Type)
+			for f := range t.Fields() {
+				walk(f.Type)
 			}
 		}
 	}
@@ -72,8 +67,9 @@ func exceptions(t reflect.Type) map[reflect.Type]*jsonschema.Schema {
 	return found
 }
 
-func implements(t reflect.Type, any []reflect.Type) bool {
-	for _, i := range any {
+// implements reports whether t or a pointer to it implements one of the interfaces.
+func implements(t reflect.Type, interfaces []reflect.Type) bool {
+	for _, i := range interfaces {
 		if t.Implements(i) || reflect.PointerTo(t).Implements(i) {
 			return true
 		}

@@ -25,7 +25,7 @@ type Scope struct {
 	base context.Context //nolint:containedctx // to tell its end from that of one derived from it
 
 	mu     sync.Mutex
-	uses   map[string]int  // of each name, so far
+	uses   map[string]int   // of each name, so far
 	flying map[string]*call // the calls under way
 	// failed is true if what the scope has recorded last is a failure, which nothing behind it says is handled. Failures
 	// counts all that were recorded.
@@ -41,9 +41,9 @@ type Scope struct {
 	// paused is the suspension of a branch, which stops the calls of the scope, but no other branches: these may be
 	// goroutines that only begin.
 	paused *SuspendedError
-	record          []*entry
-	next            int             // the first entry that was not met again
-	gates           map[string]bool // which way version gates went
+	record []*entry
+	next   int             // the first entry that was not met again
+	gates  map[string]bool // which way version gates went
 }
 
 // entry is what a scope's record says of one call.
@@ -115,8 +115,8 @@ func (x *Execution) Body() *Scope {
 }
 
 // Task is for executors: the scope of one attempt of a task. Each attempt has one of its own and meets what the attempts
-// before it have recorded. Alive is asked before each durable call, and before it writes: the error says that the attempt has returned or was
-// abandoned. Nil: it never ends.
+// before it have recorded. Alive is asked before each durable call, and before it writes: the error says that the attempt
+// has returned or was abandoned. Nil: it never ends.
 func (x *Execution) Task(path string, alive func() error) *Scope {
 	s := x.scope(path)
 	if alive != nil {
@@ -284,7 +284,7 @@ func (s *Scope) mayBegin(ctx context.Context) error {
 	}
 	switch {
 	case s.x.ctx.Err() != nil:
-		s.stopped = context.Cause(s.x.ctx)
+		s.stopped = s.x.end()
 		return s.stopped
 	case s.base != nil && s.base.Err() != nil:
 		s.stopped = s.base.Err()
@@ -304,7 +304,7 @@ func (s *Scope) endedAlone(ctx context.Context) bool {
 func (s *Scope) meet(kind callKind, name string, n int) (*entry, error) {
 	first := s.unmet()
 	if first == nil {
-		return nil, nil
+		return nil, nil //nolint:nilnil // there is none
 	}
 	var found *entry
 	for _, e := range s.record[s.next:] {
@@ -327,7 +327,7 @@ func (s *Scope) meet(kind callKind, name string, n int) (*entry, error) {
 		return nil, differs(first)
 	}
 	if found == nil {
-		return nil, nil
+		return nil, nil //nolint:nilnil // there is none
 	}
 	if found.kind != kind {
 		return nil, differs(found)
@@ -462,7 +462,8 @@ func (s *Scope) settleAll() {
 	}
 }
 
-// settleInside does so for what leaves no trace of its own: calls that ended with a context of the code's own, and branches. The caller holds mu.
+// settleInside does so for what leaves no trace of its own: calls that ended with a context of the code's own, and branches.
+// The caller holds mu.
 func (s *Scope) settleInside() {
 	for _, branch := range s.unsettled {
 		branch.settle()

@@ -73,6 +73,6 @@ func waitUntil(ctx context.Context, due time.Time, x *Execution) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-ended:
-		return context.Cause(x.ctx)
+		return x.end()
 	}
 }

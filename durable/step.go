@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawl-go/pawl/journal"
@@ -186,7 +187,7 @@ func (c *call) cut(ctx context.Context, err error, before ...journal.Event) erro
 		return err
 	}
 	e, recorded := c.s.x.Error(err)
-	events := append(before, e)
+	events := slices.Concat(before, []journal.Event{e})
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.sign(events)

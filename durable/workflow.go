@@ -25,9 +25,9 @@ type workflowOption func(o *workflowOptions)
 
 func (f workflowOption) applyWorkflow(o *workflowOptions) { f(o) }
 
-// SetVersion says which version of the code this is. It is recorded with each run, and a run of another version is not gone on with:
-// Run returns a *RunConflictError, unless it is told AnyVersion. Change it when the workflow makes other durable calls than before, or put the
-// change behind Gate and leave the version as it is.
+// SetVersion says which version of the code this is. It is recorded with each run, and a run of another version is not gone
+// on with: Run returns a *RunConflictError, unless it is told AnyVersion. Change it when the workflow makes other durable
+// calls than before, or put the change behind Gate and leave the version as it is.
 func SetVersion(version string) WorkflowOption {
 	return workflowOption(func(o *workflowOptions) { o.version = version })
 }
@@ -74,7 +74,7 @@ type program struct {
 	name, version string
 	fault         error
 	// call decodes an input and calls the function.
-	call func(ctx context.Context, x *Execution, input []byte) (result any, err error)
+	call func(ctx context.Context, body *Scope, input []byte) (result any, err error)
 	// takes reports why an input cannot be decoded.
 	takes func(s Settings, input []byte) error
 }
@@ -82,10 +82,10 @@ type program struct {
 func (d *Definition[I, O]) program() program {
 	return program{
 		name: d.name, version: d.version, fault: d.fault,
-		call: func(ctx context.Context, x *Execution, input []byte) (result any, err error) {
+		call: func(ctx context.Context, body *Scope, input []byte) (result any, err error) {
 			var in I
-			if err := x.decode(input, &in); err != nil {
-				return nil, x.replayError(x.record.start, err)
+			if err := body.x.decode(input, &in); err != nil {
+				return nil, body.broken(body.x.replayError(body.x.record.start, err))
 			}
 			defer task.Recover(fmt.Sprintf("workflow %q", d.name), &err)
 			return d.fn(ctx, in)
