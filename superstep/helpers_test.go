@@ -201,7 +201,8 @@ func line(ev task.Event) string {
 
 // eventChecker holds the rules that every list of events keeps, whatever the run has come to.
 type eventChecker struct {
-	steps map[string]*openStep // by path of the (sub)graph
+	resumed bool                 // what is recorded has no events again
+	steps   map[string]*openStep // by path of the (sub)graph
 	last  map[string]int       // the last super-step of a (sub)graph instance
 	tasks map[string]*openTask
 }
@@ -224,7 +225,9 @@ func checkEvents(tb testing.TB, evs []task.Event) {
 	if len(evs) == 0 {
 		return
 	}
-	c := &eventChecker{map[string]*openStep{}, map[string]int{}, map[string]*openTask{}}
+	start, is := evs[0].(*task.RunStarted)
+	require.True(tb, is, "a run starts first")
+	c := &eventChecker{start.Resumed, map[string]*openStep{}, map[string]int{}, map[string]*openTask{}}
 	for i, ev := range evs {
 		if err := c.take(i, len(evs), evs[0].Head(), ev); err != nil {
 			require.NoError(tb, fmt.Errorf("event %d (%s): %w", i, line(ev), err), strings.Join(brief(evs), "\n"))
@@ -246,7 +249,7 @@ func (c *eventChecker) take(i, n int, first *task.Header, ev task.Event) error {
 	switch h.Kind {
 	case task.KindRunStarted:
 		return when(i != 0, "a run starts once, first")
-	case task.KindRunCompleted, task.KindRunFailed, task.KindRunCancelled:
+	case task.KindRunCompleted, task.KindRunFailed, task.KindRunCancelled, task.KindRunSuspended:
 		return c.end(h.Kind, i == n-1)
 	case task.KindSuperStepStarted, task.KindSuperStepCompleted, task.KindJoinUnfired:
 		if i == 0 || i == n-1 {
@@ -264,8 +267,12 @@ func (c *eventChecker) take(i, n int, first *task.Header, ev task.Event) error {
 	if t == nil || t.step != h.SuperStep || t.fannedOut != h.FannedOut {
 		return fmt.Errorf("no such task is open")
 	}
-	if h.Kind == task.KindTaskCompleted || h.Kind == task.KindTaskFailed {
+	if h.Kind == task.KindTaskCompleted || h.Kind == task.KindTaskFailed || h.Kind == task.KindTaskSuspended {
 		return c.endTask(h, t)
+	}
+	if started, is := ev.(*task.AttemptStarted); is && c.resumed && started.Handler && t.attempt == 0 {
+		t.attempt, t.running = h.Attempt, true // the attempts that it is for are recorded
+		return nil
 	}
 	return attemptEvent(h, t)
 }
@@ -311,7 +318,7 @@ func (c *eventChecker) superStep(ev task.Event) error {
 		if open != nil {
 			return fmt.Errorf("super-step %d has not ended", open.number)
 		}
-		if h.SuperStep != c.last[h.Node]+1 || e.Tasks < 1 {
+		if (h.SuperStep != c.last[h.Node]+1 && (!c.resumed || c.last[h.Node] > 0)) || e.Tasks < 1 {
 			return fmt.Errorf("the super-step before was %d; %d tasks", c.last[h.Node], e.Tasks)
 		}
 		if h.Node != "" && !c.ownerIsOpen(h.Node) {
@@ -323,7 +330,7 @@ func (c *eventChecker) superStep(ev task.Event) error {
 		if open == nil || open.number != h.SuperStep {
 			return fmt.Errorf("the super-step is not open")
 		}
-		if open.completed != open.tasks {
+		if open.completed != open.tasks && !c.resumed {
 			return fmt.Errorf("only %d of %d tasks have completed", open.completed, open.tasks)
 		}
 		delete(c.steps, h.Node)
@@ -370,6 +377,9 @@ func (c *eventChecker) startTask(h *task.Header) error {
 }
 
 func (c *eventChecker) endTask(h *task.Header, t *openTask) error {
+	if h.Kind == task.KindTaskSuspended { // whatever attempt it is at is over
+		t.running, t.discarded = false, true
+	}
 	ok := h.Kind == task.KindTaskCompleted
 	if !ok && t.running {
 		return fmt.Errorf("attempt %d has no end", t.attempt)

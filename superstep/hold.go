@@ -200,7 +200,7 @@ func (l *ledger[S, U]) conclude(ctx context.Context, res *Result[S], err error) 
 	}
 	m := mustMarshal(endMeta{Totals: res.Totals, Unfired: res.Unfired})
 	if err == nil {
-		payload, eerr := l.x.Encode("State", &res.State)
+		payload, eerr := l.result(res)
 		if eerr == nil {
 			return l.x.Finish(ctx, journal.Event{Kind: journal.RunComplete, Meta: m, Payload: payload}, time.Time{})
 		}
@@ -228,6 +228,25 @@ func (l *ledger[S, U]) conclude(ctx context.Context, res *Result[S], err error) 
 	last := l.x.Failure(err, codeOf(err))
 	last.Meta = joinObjects(last.Meta, m)
 	return cmp.Or[error](l.x.Finish(ctx, last, time.Time{}), l.x.FailureError(last))
+}
+
+// result makes the payload of a run that has succeeded. The result becomes what replay would read: a reducer may have made
+// what JSON does not keep.
+func (l *ledger[S, U]) result(res *Result[S]) (payload []byte, err error) {
+	if payload, err = l.x.Encode("State", &res.State); err != nil {
+		return nil, err
+	}
+	defer task.Recover("decoder of the state", &err)
+	data, err := l.x.Plain(payload)
+	if err != nil {
+		return nil, err
+	}
+	s, err := l.d.prog.plan.DecodeState(data)
+	if err != nil {
+		return nil, err
+	}
+	res.State = s
+	return payload, nil
 }
 
 // codeOf is the code of a failure that the executor or a node has made.
