@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,6 +93,44 @@ func calm(t *testing.T, shape string) undisturbed {
 	}
 	t.Logf("%s: %d writes, %d calls", shape, u.writes, len(u.calls))
 	return u
+}
+
+// Each process of a run dies behind one of its first writes, and still the run comes to its end. One write is to take the run.
+// One more is not always enough to get any further: it may be the intent of a Once, or a failure that is not handled yet.
+func TestCrash_ARunWhoseProcessesAllDieComesToItsEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts hundreds of processes")
+	}
+	for _, s := range shapes {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			want := calm(t, s.name)
+			o := newOffice(t)
+			j := job{Shape: s.name, Run: "r", File: filepath.Join(t.TempDir(), "journal.db"), When: journaltest.After}
+			random := rand.New(rand.NewPCG(1, 2))
+			ledger, recordedBy := o.ledger(j.Run), map[string]int{}
+			var reports []report
+			for died := true; died; {
+				j.Process++
+				j.Write = 2 + random.IntN(5)
+				require.Less(t, j.Process, 10*want.writes, "the run does not get any further")
+				reports, died = start(t, order{o.server.URL, []job{j}})
+				o.settle(t)
+				events := readJournal(t, j)
+				for about := range want.calls {
+					if recordedBy[about] == 0 && outcomeIn(events, about) == recorded {
+						recordedBy[about] = j.Process
+					}
+					if by := recordedBy[about]; by != 0 && by < j.Process {
+						require.Zero(t, ledger.by(j.Process)[about], "process %d repeats a call that is recorded: %s", j.Process, about)
+					}
+				}
+			}
+			require.Equal(t, want.result.State, reports[0].Result.State)
+			require.Len(t, recordedBy, len(want.calls), "calls are missing")
+			t.Logf("%d processes died", j.Process-1)
+		})
+	}
 }
 
 // crashed is a run whose process has died.
@@ -193,7 +232,10 @@ func outcomeIn(events []journal.Event, about string) outcome {
 		case !bytes.Contains(e.Payload, []byte(answerTo(about))):
 		case e.Kind != journal.StepError:
 			return recorded
-		case slices.ContainsFunc(events[i+1:], func(next journal.Event) bool { return next.Scope == e.Scope }):
+		case slices.ContainsFunc(events[i+1:], func(next journal.Event) bool {
+			again := next.Kind == e.Kind && next.Name == e.Name && next.N == e.N
+			return next.Scope == e.Scope && !again
+		}):
 			return recorded
 		default:
 			return unheeded
