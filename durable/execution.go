@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-go/pawl/journal"
 )
 
-// Settings is for executors: how they keep runs in a store.
+// Settings say how runs are kept in a store. Give them to Run with Using; an executor has them in its own configuration.
 type Settings struct {
 	Store journal.Store
 	// Codec writes and reads what users' code gives and gets; nil: plain JSON.
@@ -237,7 +237,11 @@ func (x *Execution) Active() time.Duration { return x.record.active }
 
 // History returns the events of a scope, in order, as they were recorded when the run was taken, without failures that nobody
 // has handled yet.
-func (x *Execution) History(scope string) []journal.Event { return x.record.scopes[scope] }
+func (x *Execution) History(scope string) []journal.Event {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.record.scopes[scope]
+}
 
 // end is why the execution's context has ended; nil if it has not.
 func (x *Execution) end() error { return context.Cause(x.ctx) }
