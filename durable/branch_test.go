@@ -178,9 +178,9 @@ func TestADurableCallAfterItsCodeHasReturned(t *testing.T) {
 	store := memory.New()
 	var left, leftBranch context.Context
 	wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
-		left = ctx
+		left = ctx //nolint:fatcontext // it is kept to be misused
 		return 0, durable.Branch(ctx, "b", func(ctx context.Context) error {
-			leftBranch = ctx
+			leftBranch = ctx //nolint:fatcontext // the same
 			return nil
 		})
 	})

@@ -105,9 +105,9 @@ type childMeta struct {
 // openChildren are the children whose outcomes are not recorded.
 func (r *record) openChildren() []childMeta {
 	open := map[place]childMeta{}
-	for scope, events := range r.scopes {
+	for _, events := range r.scopes {
 		for _, e := range events {
-			at := place{scope, callKey{e.Name, e.N}}
+			at := placeOf(e)
 			switch e.Kind {
 			case journal.ChildStart:
 				var m childMeta

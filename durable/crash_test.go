@@ -363,3 +363,53 @@ func (s *refusing) Append(ctx context.Context, l journal.Lease, a journal.Append
 	}
 	return s.Store.Append(ctx, l, a)
 }
+
+// Attempts are counted within one execution: after a crash they start at 1.
+func TestAfterACrashAttemptsStartAtOne(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	ctx, cancel := context.WithCancel(t.Context())
+	wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+		return durable.Step(ctx, "s", func(ctx context.Context) (int, error) {
+			if c.add("s") == 2 {
+				cancel()
+				return 0, ctx.Err()
+			}
+			return 0, errBoom
+		}, attempts(3))
+	})
+	_, err := durable.Run(ctx, store, wf, "r", 0)
+	asError[*durable.RunStoppedError](t, err)
+	_, err = durable.Run(t.Context(), store, wf, "r", 0)
+	asError[*durable.RunFailedError](t, err)
+	assert.Equal(t, 5, c.of("s"))
+}
+
+// A store that fails while a run is loaded makes Run fail; it is no reason to start afresh.
+func TestAnOutageWhileARunIsLoaded(t *testing.T) {
+	for name, fail := range map[string]func(f *journaltest.Faulty){
+		"at once": func(f *journaltest.Faulty) { f.Outage(true) },
+		"behind the lease": func(f *journaltest.Faulty) {
+			f.OnWrite(func(w journaltest.Write) { f.Outage(w.Op == journaltest.OpAcquire && w.When == journaltest.After) })
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			inner, c := memory.New(), &counter{}
+			wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+				if _, err := counted(ctx, c, "s", 1); err != nil {
+					return 0, err
+				}
+				return 0, suspend(ctx)
+			})
+			_, err := durable.Run(t.Context(), inner, wf, "r", 0)
+			asError[*durable.SuspendedError](t, err)
+			store := journaltest.NewFaulty(inner)
+			fail(store)
+			_, err = durable.Run(t.Context(), store, wf, "r", 0)
+			asError[*durable.StoreUnavailableError](t, err)
+			time.Sleep(time.Minute)
+			_, err = durable.Run(t.Context(), inner, wf, "r", 0)
+			asError[*durable.SuspendedError](t, err)
+			assert.Equal(t, 1, c.of("s"), name)
+		})
+	}
+}

@@ -60,8 +60,7 @@ func ExampleOnce() {
 			fmt.Println("charging", id)
 			return "receipt of " + id, nil
 		})
-		var unknown *durable.OutcomeUnknownError
-		if errors.As(err, &unknown) {
+		if _, unknown := errors.AsType[*durable.OutcomeUnknownError](err); unknown {
 			return "ask the bank", nil
 		}
 		return receipt, err
@@ -88,8 +87,7 @@ func ExampleInterrupt() {
 		return "published", nil
 	})
 	_, err := durable.Run(ctx, store, publish, "p", "tides")
-	var waits *durable.SuspendedError
-	if errors.As(err, &waits) {
+	if waits, is := errors.AsType[*durable.SuspendedError](err); is {
 		fmt.Println(waits.Waits[0].Prompt, waits.Questions())
 	}
 	fmt.Println(durable.Answer(ctx, store, "p", "ask1", "of course"))

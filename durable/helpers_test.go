@@ -63,7 +63,7 @@ func attempts(n int) durable.StepOption {
 func events(tb testing.TB, store journal.Store, id string) []journal.Event {
 	tb.Helper()
 	var all []journal.Event
-	for e, err := range store.Events(context.Background(), id, 0) {
+	for e, err := range store.Events(tb.Context(), id, 0) {
 		require.NoError(tb, err)
 		all = append(all, e)
 	}
@@ -89,7 +89,7 @@ func kinds(tb testing.TB, store journal.Store, id string) []string {
 
 func status(tb testing.TB, store journal.Store, id string) journal.Status {
 	tb.Helper()
-	run, err := store.Load(context.Background(), id)
+	run, err := store.Load(tb.Context(), id)
 	require.NoError(tb, err)
 	return run.Status
 }
@@ -110,7 +110,7 @@ func suspend(ctx context.Context) error {
 
 func release(tb testing.TB, store journal.Store, id string) {
 	tb.Helper()
-	require.NoError(tb, durable.Signal(context.Background(), store, id, "release", true))
+	require.NoError(tb, durable.Signal(tb.Context(), store, id, "release", true))
 }
 
 // logged returns settings whose warnings go to the buffer.
@@ -139,7 +139,7 @@ func (b *lockedBuffer) String() string {
 // hold takes a run as another process would.
 func hold(tb testing.TB, store journal.Store, id string) journal.Lease {
 	tb.Helper()
-	lease, err := store.Acquire(context.Background(), id, journal.Claim{Owner: "other", TTL: time.Minute})
+	lease, err := store.Acquire(tb.Context(), id, journal.Claim{Owner: "other", TTL: time.Minute})
 	require.NoError(tb, err)
 	return lease
 }
@@ -155,11 +155,11 @@ func mustJSON(v any) json.RawMessage {
 // reborn returns a store with the same runs as they are found after the death of their owners: nobody holds them.
 func reborn(tb testing.TB, store *memory.Store) *memory.Store {
 	tb.Helper()
-	ctx, again := context.Background(), memory.New()
+	ctx, again := tb.Context(), memory.New()
 	page, err := store.List(ctx, journal.Query{Limit: 1000})
 	require.NoError(tb, err)
 	for _, run := range slices.Backward(page.Runs) {
-		n := journal.NewRun{Run: run, Events: events(tb, store, run.ID)}
+		n := journal.NewRun{Run: run, Events: events(tb, store, run.ID)} //nolint:contextcheck // it is the test's
 		n.Messages, err = store.Inbox(ctx, run.ID, 0)
 		require.NoError(tb, err)
 		_, err = again.Create(ctx, n)

@@ -24,7 +24,7 @@ func onceWorkflow(fn func(ctx context.Context) (string, error), opts ...durable.
 			return "", err
 		}
 		if err != nil {
-			return "error: " + err.Error(), nil
+			return "error: " + err.Error(), nil //nolint:nilerr // told as a result
 		}
 		return v, nil
 	})
@@ -34,7 +34,7 @@ func TestTheIntentIsDurableBeforeOnceCallsItsFunction(t *testing.T) {
 	store, c := memory.New(), &counter{}
 	wf := onceWorkflow(func(context.Context) (string, error) {
 		c.add("charge")
-		assert.Equal(t, []string{"run:start", "step:intent charge"}, kinds(t, store, "r"))
+		assert.Equal(t, []string{"run:start", "step:intent charge"}, kinds(t, store, "r")) //nolint:contextcheck // it is the test's
 		return "receipt", nil
 	})
 	_, err := durable.Run(t.Context(), store, wf, "r", 0)

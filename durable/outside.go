@@ -107,7 +107,7 @@ func questionsOf(ctx context.Context, s Settings, id string) ([]Question, []jour
 		if err != nil {
 			return nil, nil, err
 		}
-		where := place{e.Scope, callKey{e.Name, e.N}}
+		where := placeOf(e)
 		switch e.Kind {
 		case journal.QuestionAsked:
 			q, err := s.question(e)

@@ -187,7 +187,7 @@ func TestAResultThatNoLongerFitsItsType(t *testing.T) {
 				_, err = counted(ctx, &counter{}, "s", v)
 			}
 			if err != nil {
-				return 0, nil // swallowed
+				return 0, nil //nolint:nilerr // swallowed
 			}
 			return 0, suspend(ctx)
 		})

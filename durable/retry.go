@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/pawl-go/pawl/journal"
 )
@@ -31,11 +30,13 @@ func (e *RetryError) Error() string {
 	return fmt.Sprintf("pawl: run %q cannot be retried (%s): it is %s, and only failed runs can be", e.RunID, e.Code, e.Status)
 }
 
-// PrepareRetry makes a new run that goes on where a failed one failed, and leaves it pending: Resume, or Run with the input of
-// the failed one, works on it. Everything recorded is copied and served, handled failures and answers included; what failed and
-// was not handled is called again. Signals that were not consumed are copied, too. The new run is complete in itself, and
-// linked to the failed one with journal.RetryOf. It is made in one step, and made once: with the same ids again, PrepareRetry
-// returns what is there.
+// PrepareRetry makes a new run that goes on where a failed one failed, and leaves it pending: Resume, or Run with the input
+// of the failed one, works on it. Everything recorded is copied and served, handled failures and answers included. What
+// failed and was not handled is called again, and so are the steps behind it in its scope: what the workflow's error wraps
+// counts as not handled, even if it has cleaned up before it returned. Signals that were not consumed are copied, too.
+//
+// The new run is complete in itself, and linked to the failed one with journal.RetryOf. It is made in one step, and made once:
+// with the same ids again, PrepareRetry returns what is there.
 //
 // Errors: a *RetryError for a run that has not failed, a *journal.NotFoundError, a *RunConflictError if a run of the
 // new id is there and is another one, and those of the store.
@@ -110,29 +111,54 @@ func (s Settings) retryOf(ctx context.Context, run journal.Run, newID string) (j
 	return n, nil
 }
 
-// served are the events that a retry serves: not how the run ended, nor what ended it.
+// served are the events that a retry serves: not how the run ended, nor what ended it, nor the steps that came behind that in
+// its scope, since they belong to a way that the code may not take again.
 func served(events []journal.Event, last journal.Event) ([]journal.Event, error) {
 	m, err := FailureOf(last)
 	if err != nil {
 		return nil, err
 	}
+	kinds := map[place]callKind{}
+	for _, e := range events {
+		if at := placeOf(e); kinds[at] == "" {
+			kinds[at] = kindOf(e.Kind)
+		}
+	}
 	again := map[place]bool{}
 	for _, f := range m.Failed {
-		again[place{f.Scope, callKey{f.Name, f.N}}] = true
+		at := place{f.Scope, callKey{f.Name, f.N}}
+		again[at] = kinds[at] != onceCall // which keeps its failure
 	}
+	var kept []journal.Event
+	behind := map[string]bool{} // scopes in which what ended the run has been met
 	for _, e := range events {
-		if e.Kind == journal.StepIntent { // is done at most once
-			delete(again, place{e.Scope, callKey{e.Name, e.N}})
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(events), func(e journal.Event) bool {
+		at := placeOf(e)
 		switch {
 		case e.Kind.Terminal(), e.Kind == journal.RunSuspended, e.Kind == journal.RunRequeued:
-			return true
+			continue
+		case e.Kind == journal.StepError && again[at]:
+			behind[e.Scope] = true
+			continue
+		case behind[e.Scope] && e.Name != "":
+			var m callMeta
+			if err := readMeta(e, &m); err != nil {
+				return nil, err
+			}
+			if m.Overlapped || m.Beside {
+				break
+			}
+			if kinds[at] == stepCall {
+				continue
+			}
+			// What was asked, received or done at most once is served wherever the code comes to it.
+			e.Meta = withMeta(e.Meta, callMeta{Overlapped: true})
 		}
-		return e.Kind == journal.StepError && again[place{e.Scope, callKey{e.Name, e.N}}]
-	}), nil
+		kept = append(kept, e)
+	}
+	return kept, nil
 }
+
+func placeOf(e journal.Event) place { return place{e.Scope, callKey{e.Name, e.N}} }
 
 // copiedMeta is a run's own StartMeta, with all that others have put there, for a copy of it.
 func copiedMeta(object json.RawMessage, copied int) (json.RawMessage, error) {

@@ -223,3 +223,54 @@ func TestARetryAfterABranchThatBeganLate(t *testing.T) {
 	assert.Equal(t, 2, c.of("first"))
 	assert.Equal(t, 1, c.of("second"))
 }
+
+// Code that cleans up behind a failure and returns it is retried where it failed, not where it cleaned up.
+func TestARetryOfAFailureWithSomethingBehindIt(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	broken := true
+	wf := durable.Workflow("w", func(ctx context.Context, _ int) (string, error) {
+		_, err := durable.Step(ctx, "work", func(context.Context) (int, error) {
+			if c.add("work"); broken {
+				return 0, errBoom
+			}
+			return 0, nil
+		})
+		text := "done"
+		if err != nil {
+			text = "failed"
+			if _, err := durable.Once(ctx, "refund", func(context.Context) (int, error) { c.add("refund"); return 0, nil }); err != nil {
+				return "", err
+			}
+		}
+		sent, serr := durable.Step(ctx, "notify", func(context.Context) (string, error) { c.add(text); return text, nil })
+		if serr != nil {
+			return "", serr
+		}
+		sig, serr := durable.WaitForSignal[string](ctx, "s")
+		if serr != nil {
+			return "", serr
+		}
+		return sent + sig, err
+	})
+	_, err := durable.Run(t.Context(), store, wf, "r", 0)
+	asError[*durable.SuspendedError](t, err)
+	require.NoError(t, durable.Signal(t.Context(), store, "r", "s", "!"))
+	_, err = durable.Resume(t.Context(), store, wf, "r")
+	asError[*durable.RunFailedError](t, err)
+	assert.Equal(t, 1, c.of("work"), "the failure was handled in this run")
+
+	_, err = durable.PrepareRetry(t.Context(), store, "r", "fails again")
+	require.NoError(t, err)
+	_, err = durable.Resume(t.Context(), store, wf, "fails again")
+	asError[*durable.RunFailedError](t, err)
+	assert.Equal(t, 2, c.of("work"))
+	assert.Equal(t, 2, c.of("failed"), "notified again")
+	assert.Equal(t, 1, c.of("refund"), "once is once")
+
+	broken = false
+	_, err = durable.PrepareRetry(t.Context(), store, "fails again", "r3")
+	require.NoError(t, err)
+	out, err := durable.Resume(t.Context(), store, wf, "r3")
+	require.NoError(t, err)
+	assert.Equal(t, "done!", out, "the signal is kept")
+}

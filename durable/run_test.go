@@ -273,7 +273,7 @@ func TestAnOwnerThatHasLostItsRunStandsDown(t *testing.T) {
 		wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
 			return durable.Step(ctx, "s", func(context.Context) (int, error) {
 				time.Sleep(time.Hour)
-				hold(t, inner, "r")
+				hold(t, inner, "r") //nolint:contextcheck // it is the test's
 				return 1, nil
 			})
 		})
@@ -345,4 +345,52 @@ func (rot) Decode(p []byte) ([]byte, error) {
 		out[i] = b ^ 0x55
 	}
 	return out, nil
+}
+
+// A cyclic error of the user's, which errors.Is and errors.As would walk for ever.
+type cyclic struct{ next error }
+
+func (c *cyclic) Error() string { return "cyclic" }
+func (c *cyclic) Unwrap() error { return c.next }
+
+func TestErrorsWithCyclesAreRecorded(t *testing.T) {
+	c := &cyclic{}
+	c.next = c
+	for name, body := range map[string]func(ctx context.Context) error{
+		"body": func(context.Context) error { return c },
+		"step": func(ctx context.Context) error {
+			_, err := durable.Step(ctx, "s", func(context.Context) (int, error) { return 0, c }, attempts(2))
+			return err
+		},
+		"once": func(ctx context.Context) error {
+			_, err := durable.Once(ctx, "s", func(context.Context) (int, error) { return 0, c }, durable.Timeout(time.Minute))
+			return err
+		},
+		"branch": func(ctx context.Context) error {
+			return durable.Branch(ctx, "b", func(context.Context) error { return c })
+		},
+	} {
+		wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) { return 0, body(ctx) })
+		_, err := durable.Run(t.Context(), memory.New(), wf, "r", 0)
+		asError[*durable.RunFailedError](t, err)
+		assert.ErrorContains(t, err, "cyclic", name)
+	}
+}
+
+// What another run has met is a failure of this one like any other.
+func TestARunInsideAStepOfAnother(t *testing.T) {
+	store := memory.New()
+	_, err := durable.Run(t.Context(), store, steps("a"), "changed", 0)
+	asError[*durable.SuspendedError](t, err)
+	for id, inner := range map[string]*durable.Definition[int, int]{"waits": steps(), "changed": steps("b")} {
+		wf := durable.Workflow("outer", func(ctx context.Context, _ int) (int, error) {
+			return durable.Step(ctx, "s", func(ctx context.Context) (int, error) { return durable.Run(ctx, store, inner, id, 0) })
+		})
+		_, err := durable.Run(t.Context(), store, wf, "outer of "+id, 0)
+		assert.Equal(t, durable.CodeInternal, asError[*durable.RunFailedError](t, err).Code)
+		assert.Equal(t, journal.Failed, status(t, store, "outer of "+id))
+		parent := durable.Workflow("parent", func(ctx context.Context, _ int) (int, error) { return durable.RunChild(ctx, wf, 0) })
+		_, err = durable.Run(t.Context(), store, parent, "parent of "+id, 0)
+		asError[*durable.ChildWorkflowError](t, err)
+	}
 }

@@ -152,8 +152,7 @@ func TestASignalThatCameWhileTheRunWasAtWorkIsFound(t *testing.T) {
 
 var patient = durable.Workflow("patient", func(ctx context.Context, _ int) (string, error) {
 	v, err := durable.WaitForSignal[string](ctx, "s", durable.WaitTimeout(time.Minute))
-	var late *durable.SignalTimeoutError
-	if errors.As(err, &late) {
+	if late, is := errors.AsType[*durable.SignalTimeoutError](err); is {
 		v, err = "late: "+late.After.String(), nil
 	}
 	if err != nil {
@@ -206,8 +205,7 @@ func TestASignalOfAnotherTypeIsConsumedAndAnOutcome(t *testing.T) {
 	store := memory.New()
 	wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
 		_, err := durable.WaitForSignal[int](ctx, "s")
-		var odd *durable.SignalTypeError
-		if !errors.As(err, &odd) {
+		if _, odd := errors.AsType[*durable.SignalTypeError](err); !odd {
 			return 0, err
 		}
 		return durable.WaitForSignal[int](ctx, "s")
