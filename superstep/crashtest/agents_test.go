@@ -16,18 +16,16 @@ import (
 
 // State and Update are those of all graphs here.
 type State struct {
-	Log  []string
-	N    int
-	Pads []string
+	Log  []string `json:"log"`
+	N    int      `json:"n"`
+	Pads []string `json:"pads"`
 }
 
 type Update struct {
-	Log  []string `merge:"append"`
-	N    int      `merge:"sum"`
-	Pads []string `merge:"append"`
+	Log  []string `json:"log,omitempty"  merge:"append"`
+	N    int      `json:"n,omitempty"    merge:"sum"`
+	Pads []string `json:"pads,omitempty" merge:"append"`
 }
-
-type builder = graph.Builder[State, Update]
 
 // desk is what the agents call: each call is about something, and each thing is to be asked about once.
 type desk interface {

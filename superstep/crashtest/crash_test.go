@@ -20,12 +20,11 @@ import (
 	"github.com/pawl-go/pawl/journal"
 	"github.com/pawl-go/pawl/journal/journaltest"
 	"github.com/pawl-go/pawl/journal/sqlite"
-	"github.com/pawl-go/pawl/superstep"
 )
 
 // undisturbed is a run that nothing has happened to.
 type undisturbed struct {
-	result *superstep.Result[State]
+	result result
 	calls  map[string]int
 	writes int
 }
@@ -98,6 +97,7 @@ func calm(t *testing.T, shape string) undisturbed {
 // Each process of a run dies behind one of its first writes, and still the run comes to its end. One write is to take the run.
 // One more is not always enough to get any further: it may be the intent of a Once, or a failure that is not handled yet.
 func TestCrash_ARunWhoseProcessesAllDieComesToItsEnd(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts hundreds of processes")
 	}
@@ -126,7 +126,7 @@ func TestCrash_ARunWhoseProcessesAllDieComesToItsEnd(t *testing.T) {
 					}
 				}
 			}
-			require.Equal(t, want.result.State, reports[0].Result.State)
+			require.Equal(t, want.result, reports[0].Result)
 			require.Len(t, recordedBy, len(want.calls), "calls are missing")
 			t.Logf("%d processes died", j.Process-1)
 		})
@@ -141,6 +141,7 @@ type crashed struct {
 
 // sweep kills one run at each write. Each process first goes on with the run that the last one has died in.
 func sweep(t *testing.T, shape string, when journaltest.When, want undisturbed, seen *tally) {
+	t.Helper()
 	o := newOffice(t)
 	template := filepath.Join(t.TempDir(), "empty.db")
 	db, err := sqlite.Open(template)
@@ -177,12 +178,10 @@ func (c *crashed) goOn() job {
 }
 
 // compare holds that a run that was killed has come to what it would have come to.
-func (c *crashed) compare(t *testing.T, l *ledger, got *superstep.Result[State], want undisturbed, seen *tally) {
+func (c *crashed) compare(t *testing.T, l *ledger, got result, want undisturbed, seen *tally) {
 	t.Helper()
 	at := fmt.Sprintf("%s, killed %s write %d", c.job.Shape, c.job.When, c.job.Write)
-	require.Equal(t, want.result.State, got.State, at)
-	require.Equal(t, want.result.SuperSteps, got.SuperSteps, at)
-	require.Equal(t, want.result.Unfired, got.Unfired, at)
+	require.Equal(t, want.result, got, at)
 	before, after := l.by(1), l.by(2)
 	seen.mu.Lock()
 	defer seen.mu.Unlock()

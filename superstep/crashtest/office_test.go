@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -57,11 +58,7 @@ func (l *ledger) count(process int, about string) {
 func (l *ledger) by(process int) map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := map[string]int{}
-	for about, n := range l.calls[process] {
-		out[about] = n
-	}
-	return out
+	return maps.Clone(l.calls[process])
 }
 
 func (l *ledger) known(about string) bool {

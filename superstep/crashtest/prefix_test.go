@@ -13,7 +13,6 @@ import (
 	"github.com/pawl-go/pawl/journal/journaltest"
 	"github.com/pawl-go/pawl/journal/memory"
 	"github.com/pawl-go/pawl/providers"
-	"github.com/pawl-go/pawl/superstep"
 )
 
 // local is a desk in this process.
@@ -32,12 +31,14 @@ func (l *local) Chat(ctx context.Context, r providers.Request) (*providers.Respo
 }
 
 // Known implements desk.
-func (l *local) Known(_ context.Context, about string) (bool, error) { return l.ledger.known(about), nil }
+func (l *local) Known(_ context.Context, about string) (bool, error) {
+	return l.ledger.known(about), nil
+}
 
 // finished is a run that has come to its end, and what it has left.
 type finished struct {
 	shape  string
-	result *superstep.Result[State]
+	result result
 	calls  map[string]int
 	runs   []leftover // the run itself, and its children
 	// ends are the numbers of the last events of the run's appends.
@@ -65,8 +66,9 @@ func finish(tb testing.TB, shape string) finished {
 	desk := newLocal()
 	r, err := newRunner(shape, desk, store)
 	require.NoError(tb, err)
-	f.result, err = drive(tb.Context(), r, store, "r")
+	res, err := drive(tb.Context(), r, store, "r")
 	require.NoError(tb, err)
+	f.result = resultOf(res)
 	f.calls = desk.ledger.by(1)
 	page, err := inner.List(tb.Context(), journal.Query{})
 	require.NoError(tb, err)
@@ -163,9 +165,7 @@ func (f finished) goOn(t *testing.T, runs []leftover) {
 	require.NoError(t, err)
 	got, err := drive(t.Context(), r, store, "r")
 	require.NoError(t, err)
-	assert.Equal(t, f.result.State, got.State)
-	assert.Equal(t, f.result.SuperSteps, got.SuperSteps)
-	assert.Equal(t, f.result.Unfired, got.Unfired)
+	assert.Equal(t, f.result, resultOf(got))
 	calls := desk.ledger.by(1)
 	for about, n := range f.calls {
 		if outcomeIn(events, about) == recorded {

@@ -24,6 +24,7 @@ import (
 	"github.com/pawl-go/pawl/journal/journaltest"
 	"github.com/pawl-go/pawl/journal/sqlite"
 	"github.com/pawl-go/pawl/superstep"
+	"github.com/pawl-go/pawl/task"
 )
 
 // orderVariable is what makes this test binary do something else than test: it holds an order.
@@ -42,26 +43,37 @@ func TestMain(m *testing.M) {
 
 // order is what a process is to do: one job after the other.
 type order struct {
-	Office string
-	Jobs   []job
+	Office string `json:"office"`
+	Jobs   []job  `json:"jobs"`
 }
 
 // job is a run to be started or gone on with.
 type job struct {
-	Shape, Run, File string
+	Shape string `json:"shape"`
+	Run   string `json:"run"`
+	File  string `json:"file"`
 	// Process is the number of this process among those that work on the run.
-	Process int
+	Process int `json:"process"`
 	// The process dies at this write of the run; 0: it does not.
-	Write int
-	When  journaltest.When
+	Write int              `json:"write"`
+	When  journaltest.When `json:"when"`
 }
 
 // report is what has come of a job that was done.
 type report struct {
-	Run    string
-	Result *superstep.Result[State]
-	Writes int // that this process has tried
+	Run    string `json:"run"`
+	Result result `json:"result"`
+	Writes int    `json:"writes"` // that this process has tried
 }
+
+// result is what two runs of a graph have in common, whatever has happened to them.
+type result struct {
+	State      State          `json:"state"`
+	SuperSteps int            `json:"super_steps"`
+	Unfired    []task.Unfired `json:"unfired"`
+}
+
+func resultOf(r *superstep.Result[State]) result { return result{r.State, r.SuperSteps, r.Unfired} }
 
 // obey does what an order says, and writes a report to standard output for each job that is done.
 func obey(text string) error {
@@ -108,7 +120,7 @@ func (j job) do(office string) (*report, error) {
 	if !reflect.DeepEqual(res, again) {
 		return nil, fmt.Errorf("the recorded result is another: %+v is not %+v", again, res)
 	}
-	return &report{j.Run, res, store.Writes()}, nil
+	return &report{j.Run, resultOf(res), store.Writes()}, nil
 }
 
 // dieAtWrite returns what kills the process. Inside a write it does so at a random moment of what writes take.
