@@ -12,8 +12,9 @@ import (
 )
 
 type retryCmd struct {
-	ID  string `arg:"" help:"The failed run."`
-	New string `help:"The id of the new run. Default: that of the failed one with -retry behind it, then -retry-2, and so on." name:"id" placeholder:"NEW"`
+	ID text `arg:"" help:"The failed run."`
+
+	New text `help:"The id of the new run. Default: the failed one's with -retry behind it, then -retry-2." name:"id" placeholder:"NEW"`
 }
 
 // Help implements kong.HelpProvider.
@@ -33,18 +34,18 @@ type prepared struct {
 
 // Run makes the new run.
 func (c *retryCmd) Run(ctx context.Context, s *session) error {
-	id := c.New
+	failed, id := string(c.ID), string(c.New)
 	if id == "" {
-		id = nextRetry(c.ID)
+		id = nextRetry(failed)
 	}
-	return s.withStore(func(db store) error {
+	return s.withStore(ctx, func(db store) error {
 		_, before := db.Load(ctx, id)
-		run, err := durable.PrepareRetry(ctx, db, c.ID, id)
+		run, err := durable.PrepareRetry(ctx, db, failed, id)
 		if errors.As(err, new(*durable.RunConflictError)) {
 			return fmt.Errorf("%w: give the new run one with --id", err)
 		}
 		if err != nil {
-			return s.explained(err, c.ID)
+			return s.explained(err, failed)
 		}
 		p := prepared{Run: run, Made: before != nil, Call: resumeCall(run)}
 		switch {
@@ -83,8 +84,9 @@ func resumeCall(r journal.Run) string {
 }
 
 type cancelCmd struct {
-	ID     string `arg:"" help:"The run."`
-	Reason string `help:"Why, for people. It is recorded." placeholder:"TEXT"`
+	ID text `arg:"" help:"The run."`
+
+	Reason text `help:"Why, for people. It is recorded." placeholder:"TEXT"`
 }
 
 // Help implements kong.HelpProvider.
@@ -103,14 +105,15 @@ type cancelled struct {
 
 // Run cancels a run.
 func (c *cancelCmd) Run(ctx context.Context, s *session) error {
-	return s.withStore(func(db store) error {
-		if err := durable.Cancel(ctx, db, c.ID, c.Reason); err != nil {
-			return s.explained(err, c.ID)
+	id := string(c.ID)
+	return s.withStore(ctx, func(db store) error {
+		if err := durable.Cancel(ctx, db, id, string(c.Reason)); err != nil {
+			return s.explained(err, id)
 		}
-		run, err := db.Load(ctx, c.ID)
-		switch id := printable(c.ID); {
+		run, err := db.Load(ctx, id)
+		switch id := printable(id); {
 		case err != nil:
-			return s.explained(err, c.ID)
+			return err
 		case s.json:
 			s.out.json(cancelled{Run: run, Done: run.Status.Terminal()})
 		case run.Status == journal.Continued:

@@ -12,10 +12,13 @@ import (
 )
 
 type answerCmd struct {
-	ID       string `arg:"" help:"The run."`
-	Question string `arg:"" help:"The question's id, as \"runs show\" prints it; - if there is only one open question."`
-	Value    string `arg:"" help:"The answer, as JSON; - reads it from standard input."`
-	String   bool   `help:"The value is a string, and needs no quotes of JSON." short:"s"`
+	ID text `arg:"" help:"The run."`
+
+	Question text `arg:"" help:"The question's id, as \"runs show\" prints it; - if there is only one open question."`
+
+	Value text `arg:"" help:"The answer, as JSON; - reads it from standard input."`
+
+	String bool `help:"The value is a string, and needs no quotes of JSON." short:"s"`
 }
 
 // Help implements kong.HelpProvider.
@@ -41,27 +44,28 @@ type answered struct {
 
 // Run sends an answer.
 func (c *answerCmd) Run(ctx context.Context, s *session) error {
+	run := string(c.ID)
 	value, err := c.value(s.in)
 	if err != nil {
 		return err
 	}
-	return s.withStore(func(db store) error {
-		questions, err := durable.Questions(ctx, db, c.ID)
+	return s.withStore(ctx, func(db store) error {
+		questions, err := durable.Questions(ctx, db, run)
 		if errors.As(err, new(*durable.ReplayError)) {
 			return fmt.Errorf("the questions of run %s cannot be read: if its payloads are encoded by a codec, answer it from a program "+
-				"that has the codec: %w", quoted(c.ID), err)
+				"that has the codec: %w", quoted(run), err)
 		}
 		if err != nil {
-			return s.explained(err, c.ID)
+			return s.explained(err, run)
 		}
 		id, err := c.question(questions)
 		if err != nil {
 			return err
 		}
-		if err := durable.Answer(ctx, db, c.ID, id, value); err != nil {
-			return s.explained(wrongType(err, questions), c.ID)
+		if err := durable.Answer(ctx, db, run, id, value); err != nil {
+			return s.explained(wrongType(err, questions), run)
 		}
-		s.sent(answered{Run: c.ID, Question: id, Open: openBut(questions, id)})
+		s.sent(answered{Run: run, Question: id, Open: openBut(questions, id)})
 		return nil
 	})
 }
@@ -71,7 +75,7 @@ func (s *session) sent(a answered) {
 	case s.json:
 		s.out.json(a)
 	case len(a.Open) > 0:
-		s.out.printf("answered %s of run %s, which still asks %s\n", printable(a.Question), printable(a.Run), list(a.Open))
+		s.out.printf("answered %s of run %s, which still asks %s\n", printable(a.Question), printable(a.Run), few(a.Open))
 	default:
 		s.out.printf("answered %s of run %s, which goes on when your program runs it again\n", printable(a.Question), printable(a.Run))
 	}
@@ -79,7 +83,7 @@ func (s *session) sent(a answered) {
 
 // value is the answer as JSON.
 func (c *answerCmd) value(in io.Reader) (json.RawMessage, error) {
-	text := c.Value
+	text := string(c.Value)
 	if text == "-" {
 		data, err := io.ReadAll(in)
 		if err != nil {
@@ -104,18 +108,19 @@ func (c *answerCmd) value(in io.Reader) (json.RawMessage, error) {
 // question is the id of the question that is meant.
 func (c *answerCmd) question(questions []durable.Question) (string, error) {
 	if c.Question != "-" {
-		return c.Question, nil
+		return string(c.Question), nil
 	}
+	run := quoted(string(c.ID))
 	open := openBut(questions, "")
 	switch {
 	case len(open) == 1:
 		return open[0], nil
 	case len(open) > 1:
-		return "", &exitError{code: exitUsage, text: fmt.Sprintf("run %s asks %d questions: say which: %s", quoted(c.ID), len(open), list(open))}
+		return "", &exitError{code: exitUsage, text: fmt.Sprintf("run %s asks %d questions: say which: %s", run, len(open), few(open))}
 	case len(questions) > 0:
-		return "", &exitError{code: exitRefused, text: fmt.Sprintf("run %s has no open question: all it has asked are answered", quoted(c.ID))}
+		return "", &exitError{code: exitRefused, text: fmt.Sprintf("run %s has no open question: all are answered", run)}
 	}
-	return "", &exitError{code: exitNotFound, text: fmt.Sprintf("run %s has asked no question", quoted(c.ID))}
+	return "", &exitError{code: exitNotFound, text: fmt.Sprintf("run %s has asked no question", run)}
 }
 
 // openBut are the ids of the open questions, without one of them.
@@ -137,8 +142,9 @@ func wrongType(err error, questions []durable.Question) error {
 	}
 	for _, q := range questions {
 		if q.ID == refused.Question {
-			return &exitError{code: exitRefused, err: err, text: fmt.Sprintf("the answer does not fit question %s of run %s, which wants %s: "+
-				"nothing was sent, and the question is open (%v)", quoted(q.ID), quoted(refused.RunID), wants(q.Schema), refused.Err)}
+			text := fmt.Sprintf("the answer does not fit question %s of run %s, which wants %s: nothing was sent, and the question is "+
+				"open (%v)", quoted(q.ID), quoted(refused.RunID), wants(q.Schema), refused.Err)
+			return &exitError{code: exitRefused, err: err, text: text}
 		}
 	}
 	return err

@@ -13,12 +13,26 @@ import (
 
 // cli is the grammar of the command line.
 type cli struct {
-	Store string `help:"The journal: sqlite:PATH, or just PATH. Default: $PAWL_STORE, or else ./pawl.db." placeholder:"STORE"`
-	JSON  bool   `help:"Write JSON: one object, or one a line. Errors are JSON, too." name:"json"`
+	Store text `help:"The journal: sqlite:PATH, or just PATH. Default: $PAWL_STORE, or else ./pawl.db." placeholder:"STORE"`
+
+	JSON bool `help:"Write JSON: one object, or one a line. Errors are JSON, too." name:"json"`
 
 	Runs    runsCmd    `cmd:"" help:"Look at runs, and act on them."`
 	Graph   graphCmd   `cmd:"" help:"Look at graphs."`
 	Version versionCmd `cmd:"" help:"Say which version this is."`
+}
+
+// text is an argument or flag that is taken as it is. Of a plain string, kong would mend what is no UTF-8.
+type text string
+
+// Decode implements kong.MapperValue.
+func (t *text) Decode(ctx *kong.DecodeContext) error {
+	token, err := ctx.Scan.PopValue("text")
+	if err != nil {
+		return err
+	}
+	*t = text(token.String())
+	return nil
 }
 
 type runsCmd struct {
@@ -82,6 +96,7 @@ func (s *session) run(ctx context.Context, args []string, getenv func(string) st
 	helped := false
 	parser, err := kong.New(&c, kong.Name("pawl"), kong.Description(description), kong.Writers(s.out, s.notes),
 		kong.Exit(func(int) { helped = true }), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
+		kong.Vars{"statuses": statusList()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoAppDescFormat: true}))
 	if err != nil {
 		return err
@@ -97,7 +112,7 @@ func (s *session) run(ctx context.Context, args []string, getenv func(string) st
 		return usageError(err, args)
 	}
 	s.json = c.JSON
-	s.store, s.given = c.Store, c.Store != ""
+	s.store, s.given = string(c.Store), c.Store != ""
 	if !s.given {
 		s.store = getenv("PAWL_STORE")
 	}

@@ -11,8 +11,9 @@ import (
 )
 
 type drawCmd struct {
-	ID     string `arg:"" help:"The run." name:"run"`
-	Format string `help:"The language of the drawing: mermaid." default:"mermaid" enum:"mermaid"`
+	ID text `arg:"" help:"The run." name:"run"`
+
+	Format string `default:"mermaid" enum:"mermaid" help:"The language of the drawing: mermaid."`
 }
 
 // drawing is a drawing as JSON.
@@ -25,20 +26,21 @@ type drawing struct {
 
 // Run prints the drawing that a run has recorded at its start.
 func (c *drawCmd) Run(ctx context.Context, s *session) error {
-	return s.withStore(func(db store) error {
-		run, err := db.Load(ctx, c.ID)
+	id := string(c.ID)
+	return s.withStore(ctx, func(db store) error {
+		run, err := db.Load(ctx, id)
 		if err != nil {
-			return s.explained(err, c.ID)
+			return s.explained(err, id)
 		}
 		if run.Kind != journal.GraphRun {
-			return fmt.Errorf("run %s is a %s: only runs of graphs have a drawing", quoted(c.ID), printable(string(run.Kind)))
+			return fmt.Errorf("run %s is a %s: only runs of graphs have a drawing", quoted(id), printable(string(run.Kind)))
 		}
-		start, err := startOf(ctx, db, c.ID)
+		start, err := startOf(ctx, db, id)
 		if err != nil {
 			return err
 		}
 		if start.Drawing == "" {
-			return fmt.Errorf("run %s has recorded no drawing of its graph", quoted(c.ID))
+			return fmt.Errorf("run %s has recorded no drawing of its graph", quoted(id))
 		}
 		if s.json {
 			s.out.json(drawing{Run: run.ID, Graph: run.Name, Format: c.Format, Drawing: start.Drawing})

@@ -11,9 +11,11 @@ import (
 )
 
 type eventsCmd struct {
-	ID       string `arg:"" help:"The run."`
-	After    int64  `help:"Only the events behind the one of this number." placeholder:"N"`
-	Payloads bool   `help:"Print payloads, too: inputs, results, errors, questions and answers. They may hold prompts and secrets."`
+	ID text `arg:"" help:"The run."`
+
+	After int64 `help:"Only the events behind the one of this number." placeholder:"N"`
+
+	Payloads bool `help:"Print payloads, too: inputs, results, errors, questions and answers. They may hold prompts and secrets."`
 }
 
 // Help implements kong.HelpProvider.
@@ -42,18 +44,24 @@ type event struct {
 
 // Run prints events.
 func (c *eventsCmd) Run(ctx context.Context, s *session) error {
-	return s.withStore(func(db store) error {
-		if _, err := db.Load(ctx, c.ID); err != nil {
-			return s.explained(err, c.ID)
+	id := string(c.ID)
+	return s.withStore(ctx, func(db store) error {
+		if _, err := db.Load(ctx, id); err != nil {
+			return s.explained(err, id)
 		}
-		return eventsOf(ctx, db, c.ID, c.After, func(e journal.Event) error {
-			if s.json {
+		for e, err := range db.Events(ctx, id, c.After) {
+			switch {
+			case err != nil:
+				return err
+			case s.out.err != nil:
+				return nil // flush returns it
+			case s.json:
 				s.out.json(c.event(e))
-			} else {
+			default:
 				s.out.printf("%s\n", c.line(e))
 			}
-			return s.out.err
-		})
+		}
+		return nil
 	})
 }
 

@@ -95,8 +95,8 @@ func (s *session) explained(err error, id string) error {
 	var retry *durable.RetryError
 	var answer *durable.AnswerError
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.As(err, new(*exitError)):
+		return err
 	case errors.Is(err, journal.ErrNotFound):
 		return fmt.Errorf("%w (%s)", err, s.spec())
 	case errors.As(err, &answer):

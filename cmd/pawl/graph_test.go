@@ -33,6 +33,7 @@ type change struct {
 
 // checked is a graph that is a node of the one below.
 func checked(t *testing.T) *graph.Graph[draft, change] {
+	t.Helper()
 	b := graph.New("checked", graph.Fields[draft, change]())
 	count := b.Node("count", func(ctx context.Context, d draft) (change, error) {
 		n, err := durable.Step(ctx, "words", func(context.Context) (int, error) { return len(d.Notes), nil })
@@ -48,6 +49,7 @@ func checked(t *testing.T) *graph.Graph[draft, change] {
 
 // article plans, searches with a fan-out of which one task is slow and one fails, checks with a subgraph, asks, publishes.
 func article(t *testing.T, down *bool) *graph.Graph[draft, change] {
+	t.Helper()
 	policy := retrypolicy.Standard()
 	policy.Jitter = 0
 	b := graph.New("article", graph.Fields[draft, change]())
@@ -104,6 +106,7 @@ func article(t *testing.T, down *bool) *graph.Graph[draft, change] {
 }
 
 func runner(t *testing.T, db journal.Store, down *bool) *superstep.Runner[draft, change] {
+	t.Helper()
 	r, err := superstep.NewRunner(article(t, down), superstep.Config{Store: db})
 	require.NoError(t, err)
 	return r
@@ -114,9 +117,9 @@ func TestShowDrawsAGraphRunFromItsStartToItsRetry(t *testing.T) {
 	in := draft{Topics: []string{"tides", "slow", "broken"}}
 	synctest.Test(t, func(t *testing.T) {
 		down := true
-		sh.with(func(ctx context.Context, db *sqlite.Store) {
+		sh.with(func(db *sqlite.Store) {
 			r := runner(t, db, &down)
-			_, err := r.Run(ctx, in, superstep.RunID("tides-42"), superstep.Thread("tides"))
+			_, err := r.Run(t.Context(), in, superstep.RunID("tides-42"), superstep.Thread("tides"))
 			require.ErrorAs(t, err, new(*durable.SuspendedError))
 		})
 		time.Sleep(10 * time.Minute)
@@ -127,8 +130,8 @@ func TestShowDrawsAGraphRunFromItsStartToItsRetry(t *testing.T) {
 		sh.ok("runs", "answer", "tides-42", "4/review[0]/ask1", "true")
 		golden(t, "graph-answer-sent.txt", sh.ok("runs", "show", "tides-42"))
 		sh.ok("runs", "answer", "tides-42", "-", "5")
-		sh.with(func(ctx context.Context, db *sqlite.Store) {
-			_, err := runner(t, db, &down).Run(ctx, in, superstep.RunID("tides-42"), superstep.Thread("tides"))
+		sh.with(func(db *sqlite.Store) {
+			_, err := runner(t, db, &down).Run(t.Context(), in, superstep.RunID("tides-42"), superstep.Thread("tides"))
 			require.ErrorAs(t, err, new(*durable.RunFailedError))
 		})
 		golden(t, "graph-failed.txt", sh.ok("runs", "show", "tides-42"))
@@ -138,8 +141,8 @@ func TestShowDrawsAGraphRunFromItsStartToItsRetry(t *testing.T) {
 		sh.ok("runs", "retry", "tides-42", "--id", "tides-43")
 		golden(t, "graph-retry-prepared.txt", sh.ok("runs", "show", "tides-43"))
 		down = false
-		sh.with(func(ctx context.Context, db *sqlite.Store) {
-			_, err := runner(t, db, &down).Resume(ctx, "tides-43")
+		sh.with(func(db *sqlite.Store) {
+			_, err := runner(t, db, &down).Resume(t.Context(), "tides-43")
 			require.NoError(t, err)
 		})
 		golden(t, "graph-retried.txt", sh.ok("runs", "show", "tides-43"))

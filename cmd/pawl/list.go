@@ -3,28 +3,33 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pawl-go/pawl/journal"
 )
 
 type listCmd struct {
-	Status   []journal.Status `help:"Only runs of these statuses: pending, running, suspended, completed, failed, cancelled, continued." placeholder:"STATUS"`
-	Kind     journal.RunKind  `help:"Only runs of a graph, or only of a workflow." placeholder:"graph|workflow"`
-	Name     string           `help:"Only runs of the graph or workflow of this name." placeholder:"NAME"`
-	Thread   string           `help:"Only turns of this conversation." placeholder:"NAME"`
-	LinkedTo string           `help:"Only runs that come from this one: retries, forks, children, next turns." placeholder:"ID"`
-	Limit    int              `help:"How many at most." default:"100"`
-	Cursor   string           `help:"Go on behind the page that ended with this." placeholder:"CURSOR"`
+	Status []journal.Status `help:"Only runs of these statuses: ${statuses}." placeholder:"STATUS"`
+
+	Kind journal.RunKind `help:"Only runs of a graph, or only of a workflow." placeholder:"graph|workflow"`
+
+	Name text `help:"Only runs of the graph or workflow of this name." placeholder:"NAME"`
+
+	Thread text `help:"Only turns of this conversation." placeholder:"NAME"`
+
+	LinkedTo text `help:"Only runs that come from this one: retries, forks, children, next turns." placeholder:"ID"`
+
+	Limit int `default:"100" help:"How many at most."`
+
+	Cursor string `help:"Go on behind the page that ended with this." placeholder:"CURSOR"`
 }
 
 // Validate implements kong.Validatable.
 func (c *listCmd) Validate() error {
 	for _, status := range c.Status {
-		switch status {
-		case journal.Pending, journal.Running, journal.Suspended, journal.Completed, journal.Failed, journal.Cancelled, journal.Continued:
-		default:
-			return fmt.Errorf("--status %s: it is pending, running, suspended, completed, failed, cancelled or continued", quoted(string(status)))
+		if !slices.Contains(statuses(), status) {
+			return fmt.Errorf("--status %s: it is one of %s", quoted(string(status)), statusList())
 		}
 	}
 	switch {
@@ -38,6 +43,22 @@ func (c *listCmd) Validate() error {
 	return nil
 }
 
+// statuses are those that a run can have.
+func statuses() []journal.Status {
+	return []journal.Status{
+		journal.Pending, journal.Running, journal.Suspended, journal.Completed, journal.Failed, journal.Cancelled, journal.Continued,
+	}
+}
+
+func statusList() string {
+	all := statuses()
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = string(s)
+	}
+	return strings.Join(names, ", ")
+}
+
 // page is a list as JSON.
 type page struct {
 	Runs []journal.Run `json:"runs"`
@@ -47,9 +68,10 @@ type page struct {
 
 // Run lists runs.
 func (c *listCmd) Run(ctx context.Context, s *session) error {
-	return s.withStore(func(db store) error {
+	return s.withStore(ctx, func(db store) error {
 		p, err := db.List(ctx, journal.Query{
-			Status: c.Status, Kind: c.Kind, Name: c.Name, Thread: c.Thread, LinkedTo: c.LinkedTo, Limit: c.Limit, Cursor: c.Cursor,
+			Status: c.Status, Kind: c.Kind, Name: string(c.Name), Thread: string(c.Thread), LinkedTo: string(c.LinkedTo),
+			Limit: c.Limit, Cursor: c.Cursor,
 		})
 		switch {
 		case err != nil:
@@ -70,8 +92,8 @@ func (s *session) listed(p journal.Page) {
 	t.row("ID", "KIND", "NAME", "STATUS", "CREATED", "UPDATED", "NOTE")
 	for i := range p.Runs {
 		r := &p.Runs[i]
-		t.row(printable(r.ID), printable(string(r.Kind)), printable(r.Name), printable(string(r.Status)), s.ago(r.Created), s.ago(r.Updated),
-			s.note(r))
+		t.row(printable(r.ID), printable(string(r.Kind)), printable(r.Name), printable(string(r.Status)),
+			s.ago(r.Created), s.ago(r.Updated), s.note(r))
 	}
 	t.end()
 	if p.Next != "" {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,10 +16,48 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal/sqlite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// asProgram makes the test's binary the program.
+const asProgram = "PAWL_TEST_AS_PROGRAM"
+
+// The program as others see it: another process, on a file that is in use here.
+func TestTheProgramWorksBesideTheOneThatRunsTheRuns(t *testing.T) {
+	sh := newShell(t)
+	program := func(in string, args ...string) result {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+		cmd.Env = append(os.Environ(), asProgram+"=1", "PAWL_STORE="+sh.path, "GOCOVERDIR="+t.TempDir())
+		var out, errs bytes.Buffer
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(in), &out, &errs
+		_ = cmd.Run()
+		return result{out: out.String(), err: errs.String(), code: cmd.ProcessState.ExitCode()}
+	}
+	sh.with(func(db *sqlite.Store) {
+		_, err := durable.Run(t.Context(), db, asking[string]("a"), "r", "")
+		require.ErrorAs(t, err, new(*durable.SuspendedError))
+		assert.Contains(t, program("", "runs", "show", "r").out, "open question a#1/ask1")
+		assert.Zero(t, program("yes\n", "runs", "answer", "r", "-", "-", "--string").code)
+		got, err := durable.Run(t.Context(), db, asking[string]("a"), "r", "")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"yes"}, got)
+
+		put(t, db, workflow("busy"))
+		assert.Equal(t, result{out: "run busy is held by worker-1, who is told to cancel it\n"}, program("", "runs", "cancel", "busy"))
+		assert.Equal(t, exitRefused, program("", "runs", "answer", "r", "a#1/ask1", "1").code)
+		assert.Equal(t, exitNotFound, program("", "runs", "show", "nobody").code)
+		assert.Equal(t, exitUsage, program("", "runs", "shwo", "r").code)
+	})
+	assert.Equal(t, exitNoStore, program("", "runs", "list", "--store", sh.path+".old").code)
+}
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
@@ -37,6 +76,7 @@ type shell struct {
 }
 
 func newShell(t *testing.T) *shell {
+	t.Helper()
 	return &shell{t: t, path: filepath.Join(t.TempDir(), "pawl.db")}
 }
 
@@ -71,12 +111,12 @@ func read[T any](sh *shell, args ...string) T {
 }
 
 // with opens the shell's database for a program.
-func (sh *shell) with(f func(ctx context.Context, db *sqlite.Store)) {
+func (sh *shell) with(f func(db *sqlite.Store)) {
 	sh.t.Helper()
 	db, err := sqlite.Open(sh.path)
 	require.NoError(sh.t, err)
 	defer func() { require.NoError(sh.t, db.Close()) }()
-	f(context.Background(), db)
+	f(db)
 }
 
 // tempDir is a database in a test's own folder.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
 )
 
 type showCmd struct {
-	ID string `arg:"" help:"The run."`
+	ID text `arg:"" help:"The run."`
 }
 
 // Help implements kong.HelpProvider.
@@ -33,10 +34,11 @@ type shown struct {
 
 // Run shows a run.
 func (c *showCmd) Run(ctx context.Context, s *session) error {
-	return s.withStore(func(db store) error {
-		v, err := look(ctx, db, c.ID)
+	id := string(c.ID)
+	return s.withStore(ctx, func(db store) error {
+		v, err := look(ctx, db, id)
 		if err != nil {
-			return s.explained(err, c.ID)
+			return s.explained(err, id)
 		}
 		if s.json {
 			s.out.json(v)
@@ -61,17 +63,19 @@ func look(ctx context.Context, db store, id string) (*shown, error) {
 		return nil, err
 	}
 	t := newTimeline()
-	err = eventsOf(ctx, db, id, 0, func(e journal.Event) error {
+	for e, err := range db.Events(ctx, id, 0) {
+		if err != nil {
+			return nil, err
+		}
 		t.add(e)
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	if err := t.lookForAnswers(ctx, db, id); err != nil {
 		return nil, err
 	}
-	v := &shown{Run: run, Linked: append([]journal.Run{}, linked.Runs...), Timeline: t.top, Questions: append([]*question{}, t.questions...)}
+	v := &shown{
+		Run: run, Linked: append([]journal.Run{}, linked.Runs...),
+		Timeline: t.top, Questions: append([]*question{}, t.questions...),
+	}
 	switch run.Status {
 	case journal.Completed, journal.Cancelled, journal.Continued:
 	default:
@@ -134,7 +138,7 @@ func (s *session) header(v *shown) {
 	if r.Owner != "" {
 		row("owner", s.leaseText(r))
 	}
-	row("events", fmt.Sprint(r.Head))
+	row("events", strconv.FormatInt(r.Head, 10))
 	if len(v.Left) > 0 {
 		row("to do", fmt.Sprintf("%s, in super-step %d", few(v.Left), v.SuperStep))
 	}

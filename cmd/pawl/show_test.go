@@ -69,8 +69,8 @@ func everything(fail bool) *durable.Definition[string, string] {
 func TestShowDrawsAWorkflowAsATimeline(t *testing.T) {
 	sh := newShell(t)
 	synctest.Test(t, func(t *testing.T) {
-		sh.with(func(ctx context.Context, db *sqlite.Store) {
-			_, err := durable.Run(ctx, db, everything(true), "sync-1", "acme")
+		sh.with(func(db *sqlite.Store) {
+			_, err := durable.Run(t.Context(), db, everything(true), "sync-1", "acme")
 			require.ErrorAs(t, err, new(*durable.SuspendedError))
 		})
 		time.Sleep(5 * time.Minute)
@@ -81,23 +81,23 @@ func TestShowDrawsAWorkflowAsATimeline(t *testing.T) {
 func TestShowTellsARunThatWentOnAfterAnAnswer(t *testing.T) {
 	sh := newShell(t)
 	synctest.Test(t, func(t *testing.T) {
-		sh.with(func(ctx context.Context, db *sqlite.Store) {
-			_, err := durable.Run(ctx, db, everything(true), "sync-1", "acme")
+		sh.with(func(db *sqlite.Store) {
+			_, err := durable.Run(t.Context(), db, everything(true), "sync-1", "acme")
 			require.ErrorAs(t, err, new(*durable.SuspendedError))
 			time.Sleep(time.Hour)
-			require.NoError(t, durable.Answer(ctx, db, "sync-1", "east%2Fwest#1/ask1", report{OK: true}))
+			require.NoError(t, durable.Answer(t.Context(), db, "sync-1", "east%2Fwest#1/ask1", report{OK: true}))
 			golden(t, "workflow-answer-sent.txt", sh.ok("runs", "show", "sync-1"))
-			_, err = durable.Run(ctx, db, everything(true), "sync-1", "acme")
+			_, err = durable.Run(t.Context(), db, everything(true), "sync-1", "acme")
 			require.ErrorAs(t, err, new(*durable.SuspendedError))
-			require.NoError(t, durable.Signal(ctx, db, "sync-1", "go", "now"))
-			_, err = durable.Run(ctx, db, everything(true), "sync-1", "acme")
+			require.NoError(t, durable.Signal(t.Context(), db, "sync-1", "go", "now"))
+			_, err = durable.Run(t.Context(), db, everything(true), "sync-1", "acme")
 			require.ErrorAs(t, err, new(*durable.RunFailedError))
 		})
 		golden(t, "workflow-failed.txt", sh.ok("runs", "show", "sync-1"))
 		golden(t, "workflow-failed.json", indented(t, sh.ok("runs", "show", "sync-1", "--json")))
 		golden(t, "workflow-retry.txt", sh.ok("runs", "retry", "sync-1"))
-		sh.with(func(ctx context.Context, db *sqlite.Store) {
-			_, err := durable.Resume(ctx, db, everything(false), "sync-1-retry")
+		sh.with(func(db *sqlite.Store) {
+			_, err := durable.Resume(t.Context(), db, everything(false), "sync-1-retry")
 			require.NoError(t, err)
 		})
 		golden(t, "workflow-retried.txt", sh.ok("runs", "show", "sync-1-retry")+"\n"+sh.ok("runs", "show", "sync-1")+"\n"+sh.ok("runs", "list"))

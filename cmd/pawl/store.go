@@ -31,8 +31,11 @@ func (s *session) spec() string {
 }
 
 // withStore opens the store for f.
-func (s *session) withStore(f func(db store) error) error {
-	db, err := s.open()
+func (s *session) withStore(ctx context.Context, f func(db store) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	db, err := s.open() //nolint:contextcheck // opening a file is not cut short
 	if err != nil {
 		return err
 	}
@@ -79,17 +82,4 @@ func openFile(path string) (store, error) {
 		return nil, &exitError{code: exitNoStore, err: err, text: err.Error()}
 	}
 	return db, nil
-}
-
-// eventsOf reads the events of a run that is there.
-func eventsOf(ctx context.Context, db store, id string, after int64, each func(journal.Event) error) error {
-	for e, err := range db.Events(ctx, id, after) {
-		if err != nil {
-			return err
-		}
-		if err := each(e); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -85,18 +85,18 @@ func onTerminal(line string) string {
 
 // command is a command line of this program for the same store, quoted for a shell: the words of the command, then its arguments.
 func (s *session) command(words string, args ...string) string {
-	line := "pawl "
+	line := []string{"pawl"}
 	if s.given {
-		line += "--store " + shellWord(s.store) + " "
+		line = append(line, "--store", shellWord(s.store))
 	}
-	line += words
-	for i, a := range args {
-		if i == 0 && strings.HasPrefix(a, "-") {
-			line += " --"
-		}
-		line += " " + shellWord(a)
+	line = append(line, words)
+	if len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		line = append(line, "--")
 	}
-	return line
+	for _, a := range args {
+		line = append(line, shellWord(a))
+	}
+	return strings.Join(line, " ")
 }
 
 // shellWord is a text as a POSIX shell reads it back.

@@ -38,9 +38,9 @@ type item struct {
 	Due   time.Time      `json:"due,omitzero"`
 	Waits []durable.Wait `json:"waits,omitempty"`
 	// Question is the id of what is asked, Child that of a run that was started, Reason why a run was requeued or cancelled.
-	Question string    `json:"question,omitempty"`
-	Child    string    `json:"child,omitempty"`
-	Reason   string    `json:"reason,omitempty"`
+	Question string `json:"question,omitempty"`
+	Child    string `json:"child,omitempty"`
+	Reason   string `json:"reason,omitempty"`
 	// Totals and Unfired are what the last event of a graph's run says of it.
 	Totals  *task.Totals   `json:"totals,omitempty"`
 	Unfired []task.Unfired `json:"unfired,omitempty"`
@@ -74,6 +74,14 @@ const (
 	questionItem  itemKind = "question"
 	childItem     itemKind = "child"
 	gateItem      itemKind = "gate"
+)
+
+// States of super-steps, tasks and calls.
+const (
+	done    = "done"
+	failed  = "failed"
+	begun   = "begun"
+	waiting = "waiting"
 )
 
 // failure is an error that is recorded.
@@ -235,7 +243,7 @@ func (t *timeline) item(e journal.Event, kind itemKind) *item {
 func (t *timeline) barrier(e journal.Event) {
 	scope := strings.TrimSuffix(e.Scope, "/")
 	it := t.at(stepPath(scope, e.N), e)
-	it.State = "done"
+	it.State = done
 	it.Took = e.Time.Sub(it.Begun)
 	var m struct {
 		Next []struct {
@@ -262,9 +270,9 @@ func (t *timeline) outcome(it *item, e journal.Event) {
 	}
 	it.Attempts, it.Took = max(it.Attempts, e.Attempts), max(it.Took, e.Took)
 	it.since(e.Time.Add(-e.Took))
-	it.State = "done"
+	it.State = done
 	if e.Kind == journal.StepError {
-		it.State = "failed"
+		it.State = failed
 		it.Failures = append(it.Failures, failureOf(e))
 	}
 	t.done[it.Scope] = e.Kind == journal.StepDone

@@ -22,13 +22,13 @@ func (t *timeline) call(e journal.Event) {
 	case journal.StepDone, journal.StepError:
 		t.ended(it, e)
 	case journal.StepIntent:
-		it.State = "begun"
+		it.State = begun
 	case journal.TimerSet, journal.SignalWait:
 		var m struct {
 			Due time.Time `json:"due"`
 		}
 		readMeta(e, &m)
-		it.State, it.Due = "waiting", m.Due
+		it.State, it.Due = waiting, m.Due
 	case journal.SignalReceived:
 		it.State = "received"
 	case journal.SignalTimeout:
@@ -79,9 +79,9 @@ func (t *timeline) callAt(where place, e journal.Event) *item {
 func (t *timeline) ended(it *item, e journal.Event) {
 	it.Attempts, it.Took = e.Attempts, e.Took
 	it.since(e.Time.Add(-e.Took))
-	it.State = "done"
+	it.State = done
 	if e.Kind == journal.StepError {
-		it.State = "failed"
+		it.State = failed
 		it.Failures = append(it.Failures, failureOf(e))
 	}
 }

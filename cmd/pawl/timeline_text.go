@@ -77,7 +77,7 @@ func (w *writer) asked(q *question, depth int) {
 }
 
 func (w *writer) failure(f *failure, depth int) {
-	facts := []string{printable(cmp.Or(f.Cause, f.Type))}
+	facts := []string{printable(cmp.Or(f.Cause, f.Type, "no type"))}
 	if f.Mark != "" {
 		facts = append(facts, "marked "+printable(f.Mark))
 	}
@@ -100,8 +100,10 @@ func (w *writer) failure(f *failure, depth int) {
 	default:
 		w.last = same
 	}
-	for _, line := range textLines(text) {
-		w.line("", depth+1, line)
+	if text != "" {
+		for _, line := range textLines(text) {
+			w.line("", depth+1, line)
+		}
 	}
 	for _, c := range f.Failed {
 		at := "of the run's body"
@@ -136,8 +138,10 @@ func (it *item) label() string {
 	case catchItem:
 		return "Catch handler"
 	case placeItem:
-		if node, when, ok := strings.Cut(it.Name, "/"); ok {
-			return when + " " + printable(node)
+		for _, when := range []string{"before", "after"} {
+			if node, ok := strings.CutSuffix(it.Name, "/"+when); ok {
+				return when + " " + printable(node)
+			}
 		}
 		return printable(it.Name)
 	case sleepItem:
@@ -163,28 +167,28 @@ func (it *item) stateText() string {
 		return "the new way"
 	}
 	switch {
-	case it.State == "waiting" && !it.Due.IsZero():
+	case it.State == waiting && !it.Due.IsZero():
 		return "waits until " + clock(it.Due)
-	case it.State == "waiting":
+	case it.State == waiting:
 		return "waits"
-	case it.Kind == childItem && it.State == "begun":
+	case it.Kind == childItem && it.State == begun:
 		return "begun as run " + printable(it.Child)
 	case it.Kind == childItem:
-		return it.done()
-	case it.Kind == onceItem && it.State == "begun":
+		return it.ending()
+	case it.Kind == onceItem && it.State == begun:
 		return "begun, and no outcome is recorded"
 	case it.State == "timed_out":
 		return "timed out"
 	case it.Kind == taskItem && it.State == "":
 		return "no outcome yet"
-	case it.State == "done", it.State == "failed":
-		return it.done()
+	case it.State == done, it.State == failed:
+		return it.ending()
 	}
-	return it.State
+	return printable(it.State) // of a kind of event that is not known here, for one
 }
 
 // done says how a task or call has ended.
-func (it *item) done() string {
+func (it *item) ending() string {
 	text := it.State
 	if it.Took > 0 {
 		text += " in " + span(it.Took)
@@ -192,7 +196,7 @@ func (it *item) done() string {
 	if it.Attempts > 1 {
 		text += ", " + count(it.Attempts, "attempt")
 	}
-	if it.State == "done" && len(it.Failures) > 0 && !it.Caught {
+	if it.State == done && len(it.Failures) > 0 && !it.Caught {
 		text += ", after failures"
 	}
 	if it.Caught {

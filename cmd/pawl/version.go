@@ -17,7 +17,7 @@ type build struct {
 }
 
 // Run prints the version.
-func (c *versionCmd) Run(s *session) error {
+func (c *versionCmd) Run(s *session) error { //nolint:unparam // kong wants the error
 	b := build{Version: "(unknown)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		b.Version = info.Main.Version
