@@ -126,3 +126,19 @@ func TestAnEmptyListIsNoError(t *testing.T) {
 	assert.Equal(t, result{err: "no runs\n"}, r)
 	assert.JSONEq(t, `{"runs":[]}`, sh.ok("runs", "list", "--json"))
 }
+
+func TestLinksAndTimesInWords(t *testing.T) {
+	for kind, want := range map[journal.LinkKind]string{
+		journal.RetryOf: "retry of a b", journal.ForkOf: "fork of a b behind super-step 2", journal.TurnAfter: "turn after a b",
+		journal.ChildOf: "child of a b", journal.Continuation: "continues a b", "cousin": "cousin of a b",
+	} {
+		assert.Equal(t, want, linkText(journal.Link{Kind: kind, Run: "a b", SuperStep: 2}))
+	}
+	now := time.Now()
+	s := &session{now: now}
+	r := &journal.Run{Status: journal.Suspended, Due: now.Add(90 * time.Minute)}
+	assert.Equal(t, "due in 1h", s.note(r))
+	assert.Contains(t, s.statusText(r), ", due in 1h")
+	r.Due = now.Add(-90 * time.Second)
+	assert.Equal(t, "due since 1m", s.note(r))
+}
