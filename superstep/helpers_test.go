@@ -203,8 +203,8 @@ func line(ev task.Event) string {
 type eventChecker struct {
 	resumed bool                 // what is recorded has no events again
 	steps   map[string]*openStep // by path of the (sub)graph
-	last  map[string]int       // the last super-step of a (sub)graph instance
-	tasks map[string]*openTask
+	last    map[string]int       // the last super-step of a (sub)graph instance
+	tasks   map[string]*openTask
 }
 
 type openStep struct{ number, tasks, started, completed int }

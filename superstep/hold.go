@@ -216,18 +216,32 @@ func (l *ledger[S, U]) conclude(ctx context.Context, res *Result[S], err error) 
 		if !is {
 			return cmp.Or(l.x.Flush(ctx), err)
 		}
-		payload, _ := l.x.Encode("reason", cancelled.Reason)
-		last := journal.Event{Kind: journal.RunCancelled, Meta: m, Payload: payload}
-		if err := l.x.Finish(ctx, last, time.Time{}); err != nil {
-			return err
-		}
-		return l.x.CancelChildren(ctx, cancelled)
+		return l.cancelled(ctx, m, cancelled)
+	case *durable.RunCancelledError: // heard of by a durable call before the context
+		return l.cancelled(ctx, m, e)
 	case *durable.NonDeterminismError, *durable.ReplayError:
 		return l.x.BrokenAttempt(ctx, err)
 	}
 	last := l.x.Failure(err, codeOf(err))
 	last.Meta = joinObjects(last.Meta, m)
-	return cmp.Or[error](l.x.Finish(ctx, last, time.Time{}), l.x.FailureError(last))
+	if err := l.x.Finish(ctx, last, time.Time{}); err != nil {
+		return err
+	}
+	failed := l.x.FailureError(last)
+	if len(last.Payload) == 0 { // a codec has kept it from being recorded
+		failed.Err = err
+	}
+	return failed
+}
+
+// cancelled records that somebody has cancelled the run.
+func (l *ledger[S, U]) cancelled(ctx context.Context, m json.RawMessage, e *durable.RunCancelledError) error {
+	payload, _ := l.x.Encode("reason", e.Reason)
+	last := journal.Event{Kind: journal.RunCancelled, Meta: m, Payload: payload}
+	if err := l.x.Finish(ctx, last, time.Time{}); err != nil {
+		return err
+	}
+	return l.x.CancelChildren(ctx, e)
 }
 
 // result makes the payload of a run that has succeeded. The result becomes what replay would read: a reducer may have made

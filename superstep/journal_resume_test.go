@@ -214,8 +214,11 @@ type loose struct {
 // custom is written in its own way.
 type custom struct{ v int }
 
-func (c custom) MarshalJSON() ([]byte, error)  { return json.Marshal(fmt.Sprint("v", c.v)) }
-func (c *custom) UnmarshalJSON(b []byte) error { _, err := fmt.Sscanf(string(b), `"v%d"`, &c.v); return err }
+func (c custom) MarshalJSON() ([]byte, error) { return json.Marshal(fmt.Sprint("v", c.v)) }
+func (c *custom) UnmarshalJSON(b []byte) error {
+	_, err := fmt.Sscanf(string(b), `"v%d"`, &c.v)
+	return err
+}
 
 // With a Store a run goes on with the decoded record, never with the original value.
 func TestJournal_LiveEqualsReplayed(t *testing.T) {

@@ -312,7 +312,7 @@ func (l *ledger[S, U]) advance(ctx context.Context) error {
 	step, before, view := m.step, m.taken, m.view
 	err := m.Advance()
 	if m.taken == before {
-		return cmp.Or(l.x.Append(ctx, l.takeHeld()...), err) // the tasks have done their work all the same
+		return cmp.Or(l.flushHeld(ctx), err)
 	}
 	if journaled := l.barrier(ctx, step); journaled != nil {
 		m.taken, m.view = before, view
@@ -329,30 +329,51 @@ func (l *ledger[S, U]) takeHeld() []journal.Event {
 	return held
 }
 
-// barrier records that the super-step of this number is done, and what is next. The last one of a graph is written along with what comes
-// behind it.
+// barrier records that the super-step of this number is done, and what is next. The last one of a graph is written along
+// with what comes behind it.
 func (l *ledger[S, U]) barrier(ctx context.Context, step int) error {
-	e := journal.Event{Kind: journal.SuperStepDone, Scope: l.d.scope, N: step, Time: durable.Now()}
+	events, err := l.barrierEvents(step)
+	if err != nil {
+		return cmp.Or(l.flushHeld(ctx), err) // the tasks have done their work all the same
+	}
+	events = append(l.takeHeld(), events...)
+	if l.d.m.Done() {
+		l.x.Hold(events...)
+		return nil
+	}
+	return l.x.Append(ctx, events...)
+}
+
+// barrierEvents are the record of a super-step, and a checkpoint if there is to be one.
+func (l *ledger[S, U]) barrierEvents(step int) ([]journal.Event, error) {
 	next, err := l.d.m.planned()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m := barrierMeta{Next: next}
 	l.d.run.mu.Lock()
 	m.Usage = l.d.run.usage
 	l.d.run.mu.Unlock()
-	e.Meta = mustMarshal(m)
-	events := append(l.takeHeld(), e)
+	events := []journal.Event{{
+		Kind: journal.SuperStepDone, Scope: l.d.scope, N: step, Time: durable.Now(), Meta: mustMarshal(m),
+	}}
 	if l.d.m.Done() {
-		l.x.Hold(events...)
-		return nil
+		return events, nil
 	}
-	if cp, ok, err := l.checkpointDue(); err != nil {
-		return err
-	} else if ok {
+	cp, due, err := l.checkpointDue()
+	if due {
 		events = append(events, cp)
 	}
-	return l.x.Append(ctx, events...)
+	return events, err
+}
+
+// flushHeld records the outcome that waits for a barrier which does not come.
+func (l *ledger[S, U]) flushHeld(ctx context.Context) error {
+	held := l.takeHeld()
+	if len(held) == 0 {
+		return nil
+	}
+	return l.x.Append(ctx, held...)
 }
 
 // checkpointDue returns a checkpoint if the updates since the last one outweigh it.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/pawl-go/pawl/graph"
 	"github.com/pawl-go/pawl/journal"
 )
 
@@ -135,7 +134,7 @@ func (m *Machine[S, U]) planned() ([]planned, error) {
 			out = append(out, planned{Node: name})
 			continue
 		}
-		hash, err := hashItem(t.Items, t.Item)
+		hash, err := hashItem(name, &t)
 		if err != nil {
 			return nil, err
 		}
@@ -147,8 +146,12 @@ func (m *Machine[S, U]) planned() ([]planned, error) {
 	return out, nil
 }
 
-func hashItem(items graph.Items, i int) (string, error) {
-	data, err := journal.Marshal("Item", items.At(i))
+func hashItem(node string, t *Activation) (string, error) {
+	item := t.Items.At(t.Item)
+	data, err := journal.Marshal("", item)
+	if err != nil {
+		data, err = journal.Marshal(fmt.Sprintf("%s[%d]", node, t.Index), item)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -143,8 +143,11 @@ func (c *call[S, U]) function(ctx context.Context) error {
 		_, err = retrypolicy.After(ctx, c.loop(), err, c.again)
 	}
 	err = verdictOr(err)
-	if err == nil || over(ctx) || c.s.lost() || isVerdict(err) {
+	switch {
+	case err == nil || over(ctx) || c.s.lost() || isVerdict(err):
 		return err
+	case isUnkept(err):
+		return c.failed(err)
 	}
 	catch := c.node.Catch != nil && catchable(err)
 	if c.d.ledger != nil {
@@ -175,17 +178,27 @@ func isSuspended(err error) bool {
 // isVerdict reports whether an error is no failure of the task, but what its journal has to say: it waits, or the run
 // cannot go on here. Neither a retry policy nor a Catch handler is asked.
 func isVerdict(err error) bool {
-	switch err.(type) { //nolint:errorlint // what Scope.Outcome returns, as it is; a node may return what another run met
-	case *durable.SuspendedError, *durable.NonDeterminismError, *durable.ReplayError,
+	switch err.(type) { //nolint:errorlint // as it is: attempt.outcome hides what another run met
+	case *durable.SuspendedError, *durable.NonDeterminismError, *durable.ReplayError, *durable.RunCancelledError,
 		*durable.StoreUnavailableError, *durable.StoreError, *durable.RunLostError:
 		return true
 	}
 	return false
 }
 
-// verdictOr returns the verdict that has ended a retry loop, or the loop's error.
+// isUnkept reports whether a task has failed since a result of it cannot be recorded, which ends the run.
+func isUnkept(err error) bool {
+	switch err.(type) { //nolint:errorlint // see isVerdict
+	case *journal.NotSerializableError, *journal.PayloadTooLargeError:
+		return true
+	}
+	return false
+}
+
+// verdictOr returns what has ended a retry loop that is not for it to judge, or the loop's error.
 func verdictOr(err error) error {
-	if gaveUp, is := err.(*retrypolicy.AttemptsError); is && isVerdict(gaveUp.Err) { //nolint:errorlint // what Do returns
+	//nolint:errorlint // what Do returns
+	if gaveUp, is := err.(*retrypolicy.AttemptsError); is && (isVerdict(gaveUp.Err) || isUnkept(gaveUp.Err)) {
 		return gaveUp.Err
 	}
 	return err
@@ -203,7 +216,7 @@ func catchable(err error) bool {
 	case *MutationError:
 		return false
 	}
-	return !found[*journal.NotSerializableError](err) // which ends the run, says Pyrula
+	return true
 }
 
 // handle calls the Catch handler of a node that has failed for good.
@@ -229,9 +242,9 @@ func (c *call[S, U]) handle(ctx context.Context, failed *NodeError) error {
 	if c.d.run.events != nil {
 		c.discard(&task.AttemptFailed{Failure: c.d.run.failure(err), Final: true, Reason: "a Catch handler is not retried"})
 	}
-	class := c.d.run.classify(err) // the first failure was dealt with
+	class, unkept := c.d.run.classify(err), isUnkept(err) // the first failure was dealt with
 	err = &CatchError{Handler: err, First: failed}
-	if c.d.ledger != nil && !over(ctx) {
+	if c.d.ledger != nil && !over(ctx) && !unkept {
 		var journaled error
 		if err, journaled = c.d.ledger.failure(ctx, c, err, false); journaled != nil {
 			return journaled
