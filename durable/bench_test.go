@@ -21,6 +21,7 @@ func stores(b *testing.B) map[string]func(b *testing.B) journal.Store {
 	return map[string]func(b *testing.B) journal.Store{
 		"memory": func(*testing.B) journal.Store { return memory.New() },
 		"sqlite": func(b *testing.B) journal.Store {
+			b.Helper()
 			db, err := sqlite.Open(filepath.Join(b.TempDir(), "pawl.db"))
 			require.NoError(b, err)
 			b.Cleanup(func() { require.NoError(b, db.Close()) })

@@ -100,6 +100,8 @@ func cancelChildren(ctx context.Context, s Settings, id, reason string) error {
 type childMeta struct {
 	Child    string `json:"child"`
 	Detached bool   `json:"detached,omitempty"`
+	// Retried is true of a retry of the child of a run that was retried.
+	Retried bool `json:"retried,omitempty"`
 }
 
 // openChildren are the children whose outcomes are not recorded.

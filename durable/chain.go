@@ -84,6 +84,19 @@ func (c chain) follow(ctx context.Context, s Settings, r *record) (string, error
 	return m.Next, forward(ctx, s, r, m.Next)
 }
 
+// last returns the run that a run goes on as in the end: itself, if it was not continued.
+func last(ctx context.Context, s Settings, id string) (journal.Run, error) {
+	for seen := (chain{}); ; {
+		run, err := s.Store.Load(ctx, id)
+		if err != nil || run.Status != journal.Continued {
+			return run, err
+		}
+		if id, err = seen.next(ctx, s, id); err != nil {
+			return journal.Run{}, err
+		}
+	}
+}
+
 // forward sends on what a run has not consumed. Keys make sure that each message gets there once.
 func forward(ctx context.Context, s Settings, r *record, next string) error {
 	inbox, err := s.Store.Inbox(ctx, r.run.ID, 0)

@@ -118,67 +118,71 @@ func (s *Scope) child(ctx context.Context, w *spawn) error {
 	if err != nil {
 		return s.broken(err)
 	}
-	id, err := c.childRun(ctx, w.options)
+	m, err := c.childRun(ctx, w.options)
 	if err != nil {
 		return err
+	}
+	if m.Retried {
+		data = nil // its input is that of the run that failed, which may have been the last of a chain
 	}
 	r := inline{
 		settings: s.x.settings, program: w.program, input: data,
 		link: journal.Link{Kind: journal.ChildOf, Run: s.x.id},
 	}
-	return c.childEnded(ctx, w, id, r.run(ctx, id, w.out))
+	return c.childEnded(ctx, w, m.Child, r.run(ctx, m.Child, w.out))
 }
 
-// childRun returns the id of the child, which is recorded before the child is begun.
-func (c *call) childRun(ctx context.Context, o childOptions) (string, error) {
-	x := c.s.x
-	id := o.id
-	if id == "" {
-		id = x.id + "-" + c.s.branchPath(c.name, c.n)
+// childRun says which run is the child, which is recorded before the child is begun.
+func (c *call) childRun(ctx context.Context, o childOptions) (childMeta, error) {
+	m := childMeta{Child: o.id, Detached: o.detached}
+	if m.Child == "" {
+		m.Child = c.childID()
 	}
-	if id == x.id {
-		return "", &RunConflictError{RunID: id, What: "id", Detail: "it is the parent's own"}
+	if m.Child == c.s.x.id {
+		return m, &RunConflictError{RunID: m.Child, What: "id", Detail: "it is the parent's own"}
 	}
 	if len(c.recorded) > 0 {
-		return c.childAgain(ctx, id)
+		return c.childAgain(ctx)
 	}
-	return id, c.startChild(ctx, childMeta{Child: id, Detached: o.detached})
+	return m, c.startChild(ctx, m)
 }
+
+// childID is the default id of the call's child.
+func (c *call) childID() string { return c.s.x.id + "-" + c.s.branchPath(c.name, c.n) }
 
 func (c *call) startChild(ctx context.Context, m childMeta) error {
 	return c.write(ctx, journal.Event{Kind: journal.ChildStart, Meta: meta(m)})
 }
 
-// childAgain returns the id of a child that was begun before. One that has failed before its parent was retried is retried, too.
-func (c *call) childAgain(ctx context.Context, id string) (string, error) {
+// childAgain is the child that was begun before. One that has failed before its parent was retried is retried, too.
+func (c *call) childAgain(ctx context.Context) (childMeta, error) {
 	x := c.s.x
 	start := c.recorded[len(c.recorded)-1]
 	var m childMeta
 	if err := readMeta(start, &m); err != nil {
-		return "", c.s.broken(x.replayError(start, err))
+		return m, c.s.broken(x.replayError(start, err))
 	}
 	var own StartMeta
 	if err := readMeta(x.record.start, &own); err != nil {
-		return "", c.s.broken(x.replayError(x.record.start, err))
+		return m, c.s.broken(x.replayError(x.record.start, err))
 	}
 	if start.Seq == 0 || start.Seq > own.Copied+1 {
-		return m.Child, nil
+		return m, nil
 	}
-	run, err := x.settings.Store.Load(ctx, m.Child)
-	if errors.Is(err, journal.ErrNotFound) || err == nil && run.Status != journal.Failed {
-		return m.Child, nil
+	run, err := last(ctx, x.settings, m.Child)
+	if err == nil && run.Status == journal.Failed {
+		m.Child, m.Retried = c.childID(), true
+		_, err = PrepareRetry(ctx, x.settings.Store, run.ID, m.Child)
 	}
-	if m.Child == id {
-		id = x.id + "-" + c.s.branchPath(c.name, c.n)
+	switch {
+	case errors.Is(err, journal.ErrUnavailable):
+		return m, x.unread(ctx, err)
+	case err != nil && m.Retried:
+		return m, c.s.broken(err)
+	case !m.Retried:
+		return m, nil // what is wrong with it, running it tells
 	}
-	if err == nil {
-		_, err = PrepareRetry(ctx, x.settings.Store, m.Child, id)
-	}
-	if err != nil {
-		return "", c.s.broken(x.unread(ctx, err))
-	}
-	m.Child = id
-	return id, c.startChild(ctx, m)
+	return m, c.startChild(ctx, m)
 }
 
 // childEnded records how a child has ended, if it has.

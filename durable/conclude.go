@@ -54,10 +54,14 @@ func (r *inline) finish(ctx context.Context, x *Execution, last journal.Event) e
 
 func (r *inline) failed(ctx context.Context, x *Execution, err error) error {
 	e := x.Failure(err, CodeInternal)
-	if err := r.finish(ctx, x, e); err != nil {
-		return err
+	if ferr := r.finish(ctx, x, e); ferr != nil {
+		return ferr
 	}
-	return x.FailureError(e)
+	failed := x.FailureError(e)
+	if len(e.Payload) == 0 { // the codec has failed
+		failed.Err = err
+	}
+	return failed
 }
 
 func (r *inline) suspended(ctx context.Context, x *Execution) error {

@@ -178,3 +178,38 @@ func TestACrashWhileContinuing(t *testing.T) {
 		}
 	}
 }
+
+func TestARetryOfAChainRetriesItsLastRun(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	wf := durable.Workflow("count", func(ctx context.Context, n int) (int, error) {
+		_, err := durable.Step(ctx, "s", func(context.Context) (int, error) {
+			if n == 2 && c.add("second") == 1 {
+				return 0, errBoom
+			}
+			return 0, nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		if n < 3 {
+			return 0, durable.ContinueAsNew(ctx, n+1)
+		}
+		return n, nil
+	})
+	parent := durable.Workflow("parent", func(ctx context.Context, n int) (int, error) { return durable.RunChild(ctx, wf, n) })
+	_, err := durable.Run(t.Context(), store, parent, "p", 1)
+	assert.Equal(t, "p-count#1~2", asError[*durable.ChildWorkflowError](t, err).RunID)
+	again, err := durable.PrepareRetry(t.Context(), store, "p-count#1", "by hand")
+	require.NoError(t, err)
+	assert.Equal(t, journal.Link{Kind: journal.RetryOf, Run: "p-count#1~2"}, again.Link)
+	out, err := durable.Resume(t.Context(), store, wf, "by hand")
+	require.NoError(t, err)
+	assert.Equal(t, 3, out)
+	assert.Equal(t, journal.Completed, status(t, store, "by hand~2"))
+
+	_, err = durable.PrepareRetry(t.Context(), store, "p", "p2")
+	require.NoError(t, err)
+	out, err = durable.Resume(t.Context(), store, parent, "p2")
+	require.NoError(t, err)
+	assert.Equal(t, 3, out)
+}

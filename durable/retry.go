@@ -36,22 +36,24 @@ func (e *RetryError) Error() string {
 // counts as not handled, even if it has cleaned up before it returned. Signals that were not consumed are copied, too.
 //
 // The new run is complete in itself, and linked to the failed one with journal.RetryOf. It is made in one step, and made once:
-// with the same ids again, PrepareRetry returns what is there.
+// with the same ids again, PrepareRetry returns what is there. Of a run that was continued as new the last one of the chain is
+// retried.
 //
 // Errors: a *RetryError for a run that has not failed, a *journal.NotFoundError, a *RunConflictError if a run of the
-// new id is there and is another one, and those of the store.
+// new id is there and is another one, a *ContinuationChainError, a *ReplayError if an event cannot be read, and those of the
+// store.
 func PrepareRetry(ctx context.Context, store journal.Store, failedID, newID string) (journal.Run, error) {
 	s := Settings{Store: store}
-	run, err := store.Load(ctx, failedID)
+	run, err := last(ctx, s, failedID)
 	if err != nil {
 		return journal.Run{}, err
 	}
 	switch run.Status {
 	case journal.Failed:
 	case journal.Cancelled:
-		return journal.Run{}, &RetryError{RunID: failedID, Code: RetryCancelled, Status: run.Status}
+		return journal.Run{}, &RetryError{RunID: run.ID, Code: RetryCancelled, Status: run.Status}
 	default:
-		return journal.Run{}, &RetryError{RunID: failedID, Code: RetryNotFailed, Status: run.Status}
+		return journal.Run{}, &RetryError{RunID: run.ID, Code: RetryNotFailed, Status: run.Status}
 	}
 	fresh, err := s.retryOf(ctx, run, newID)
 	if err != nil {
@@ -62,7 +64,7 @@ func PrepareRetry(ctx context.Context, store journal.Store, failedID, newID stri
 	}
 	made, err := store.Load(ctx, newID)
 	if err == nil && made.Link != fresh.Run.Link {
-		err = &RunConflictError{RunID: newID, What: "origin", Detail: fmt.Sprintf("it is no retry of %q", failedID)}
+		err = &RunConflictError{RunID: newID, What: "origin", Detail: fmt.Sprintf("it is no retry of %q", run.ID)}
 	}
 	if err != nil {
 		return journal.Run{}, err
@@ -169,5 +171,7 @@ func copiedMeta(object json.RawMessage, copied int) (json.RawMessage, error) {
 		}
 	}
 	fields["copied"] = meta(copied)
+	delete(fields, "first") // it begins a chain of its own
+	delete(fields, "part")
 	return meta(fields), nil
 }

@@ -394,3 +394,36 @@ func TestARunInsideAStepOfAnother(t *testing.T) {
 		asError[*durable.ChildWorkflowError](t, err)
 	}
 }
+
+// A run that was ended while its owner hung is not written any more.
+func TestAnOwnerWhoseRunHasEndedStandsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := memory.New()
+		wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+			return durable.Step(ctx, "s", func(ctx context.Context) (int, error) {
+				time.Sleep(time.Hour)
+				return 1, durable.Cancel(context.WithoutCancel(ctx), inner, "r", "enough")
+			})
+		})
+		_, err := durable.Run(t.Context(), asleep{inner}, wf, "r", 0)
+		asError[*durable.RunLostError](t, err)
+		assert.Equal(t, []string{"run:start", "run:cancelled"}, kinds(t, inner, "r"))
+	})
+}
+
+func TestOfTwoRunsOfOneIDAtTheSameTimeOneIsLocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		done := make(chan error, 1)
+		go func() {
+			_, err := durable.Run(t.Context(), store, sleeper, "r", time.Minute)
+			done <- err
+		}()
+		synctest.Wait()
+		_, err := durable.Run(t.Context(), store, sleeper, "r", time.Minute)
+		asError[*durable.RunLockedError](t, err)
+		require.NoError(t, <-done)
+		_, err = durable.Run(t.Context(), store, sleeper, "r", time.Minute)
+		require.NoError(t, err)
+	})
+}
