@@ -52,8 +52,8 @@ func (e *SuspendedError) Suspension() (journal.Event, time.Time) {
 	return journal.Event{Kind: journal.RunSuspended, Meta: meta(SuspendedMeta{Waits: e.Waits})}, e.Due
 }
 
-// Rest returns the suspension of a scope, or of one inside it, in which nothing can have happened since the run was suspended: no answer, no
-// signal has come, and no time. Its code need not run to find that out. Nil if it has to.
+// Rest returns the suspension of a scope, or of one inside it, in which nothing can have happened since the run was
+// suspended: no answer, no signal has come, and no time. Its code need not run to find that out. Nil if it has to.
 func (x *Execution) Rest(scope string) *SuspendedError {
 	inside := func(w Wait) bool {
 		return w.Scope == scope || strings.HasPrefix(w.Scope, scope+"/")

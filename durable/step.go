@@ -31,8 +31,8 @@ import (
 //
 // Inside another step, and in a context that belongs to no run, Step just calls fn, with its options, and records nothing.
 //
-// It is safe for concurrent use, but steps that run at the same time need different names, and code that makes several calls
-// in a goroutine of its own, a Branch.
+// It is safe for concurrent use, but goroutines that make durable calls at the same time need a Branch each: without it
+// nothing says in which order their calls are met again. Steps of one scope and name that overlap are an *OverlapError.
 func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error), opts ...StepOption) (T, error) {
 	o, err := newStepOptions(stepCall, name, fn == nil, opts)
 	if err != nil {
