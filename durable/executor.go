@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawl-go/pawl/journal"
@@ -55,14 +54,11 @@ func (e *SuspendedError) Suspension() (journal.Event, time.Time) {
 // Rest returns the suspension of a scope, or of one inside it, in which nothing can have happened since the run was
 // suspended: no answer, no signal has come, and no time. Its code need not run to find that out. Nil if it has to.
 func (x *Execution) Rest(scope string) *SuspendedError {
-	inside := func(w Wait) bool {
-		return w.Scope == scope || strings.HasPrefix(w.Scope, scope+"/")
-	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var waits []Wait
 	for _, w := range x.record.resting {
-		if !inside(w) {
+		if !inScope(w.Scope, scope) {
 			continue
 		}
 		if w.Child != "" || x.arrived(w) || (!w.Due.IsZero() && !time.Now().Before(w.Due)) {

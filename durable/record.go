@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-go/pawl/journal"
@@ -23,7 +24,7 @@ type record struct {
 	checkpoint journal.Event
 	// requeued is when replays have failed.
 	requeued []time.Time
-	// resting is what the run was suspended on, if nothing has happened since.
+	// resting is what the run was last suspended on, without the scopes in which something has happened since.
 	resting []Wait
 }
 
@@ -121,7 +122,6 @@ func newRecord(run journal.Run, events []journal.Event, rename func(string) stri
 
 // add takes an event. Copied says that it comes from another run.
 func (r *record) add(e journal.Event, copied bool) error {
-	r.resting = nil
 	switch e.Kind {
 	case journal.RunStart:
 		return nil
@@ -154,7 +154,18 @@ func (r *record) add(e journal.Event, copied bool) error {
 		return nil
 	}
 	r.scopes[e.Scope] = append(r.scopes[e.Scope], e)
+	r.stir(e.Scope)
 	return nil
+}
+
+// stir notes that something has happened in a scope, so that nothing in or around it rests any more.
+func (r *record) stir(scope string) {
+	r.resting = slices.DeleteFunc(r.resting, func(w Wait) bool { return inScope(scope, w.Scope) || inScope(w.Scope, scope) })
+}
+
+// inScope reports whether a scope is another one or lies in it.
+func inScope(scope, outer string) bool {
+	return scope == outer || strings.HasPrefix(scope, outer+"/")
 }
 
 func (r *record) addCheckpoint(e journal.Event, copied bool) error {
