@@ -179,6 +179,8 @@ func (r *Runner[S, U]) recorded(ctx context.Context, ended *durable.EndedError, 
 	if ended.Last.Kind != journal.RunComplete {
 		if p, err := r.past(ctx, ended.Run.ID, o); err == nil {
 			res.State, _ = p.last() // as far as it can be read
+			// Who cancels from outside has no totals.
+			res.SuperSteps, res.Usage = p.m.SuperSteps(), cmp.Or(res.Usage, p.run.usage)
 		}
 		return res, r.settings(o).EndError(ended)
 	}
@@ -214,7 +216,7 @@ func (l *ledger[S, U]) conclude(ctx context.Context, res *Result[S], err error) 
 	case *CancelledError:
 		cancelled, is := e.Cause.(*durable.RunCancelledError) //nolint:errorlint // see run.ended
 		if !is {
-			return cmp.Or(l.x.Flush(ctx), err)
+			return cmp.Or(l.stopped(ctx), err)
 		}
 		return l.cancelled(ctx, m, cancelled)
 	case *durable.RunCancelledError: // heard of by a durable call before the context
@@ -232,6 +234,14 @@ func (l *ledger[S, U]) conclude(ctx context.Context, res *Result[S], err error) 
 		failed.Err = err
 	}
 	return failed
+}
+
+// stopped leaves the run to be gone on with. Where it has a time limit, the time it has had is recorded.
+func (l *ledger[S, U]) stopped(ctx context.Context) error {
+	if l.d.run.timeout == nil {
+		return l.x.Flush(ctx)
+	}
+	return l.x.Finish(ctx, journal.Event{Kind: journal.RunRequeued, Meta: json.RawMessage(`{"reason":"stopped"}`)}, time.Time{})
 }
 
 // cancelled records that somebody has cancelled the run.
