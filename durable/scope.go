@@ -205,7 +205,7 @@ type call struct {
 // enter begins a call, or says why it may not begin. Exit it.
 func (s *Scope) enter(ctx context.Context, kind callKind, name string) (*call, error) {
 	if name == "" {
-		return nil, fmt.Errorf("pawl: durable.%s: the name is empty: give each call a name, which is how it is found again", kind)
+		return nil, &OptionError{Call: string(kind), Name: name, Err: errNoName}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
