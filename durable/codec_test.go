@@ -101,4 +101,5 @@ func TestACodecThatFails(t *testing.T) {
 	assert.Equal(t, journal.Failed, status(t, store, "r"))
 	_, err = durable.Run(t.Context(), store, wf, "r", "in")
 	asError[*durable.RunFailedError](t, err)
+	assert.ErrorContains(t, err, "an error of type *github.com/pawl-go/pawl/journal.CodecError")
 }

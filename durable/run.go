@@ -111,6 +111,13 @@ func (s Settings) FailureError(id string, e journal.Event) *RunFailedError {
 	m, err := FailureOf(e)
 	if err == nil {
 		failed.Code, failed.Class, failed.UserCode = m.Code, classifier.RunErrorClass(m.Class), m.UserCode
+		if len(e.Payload) == 0 { // its codec has failed
+			failed.Err = (&journal.ErrorRecord{
+				Type: m.Type, Text: fmt.Sprintf("an error of type %s, class %s, whose text could not be recorded", m.Type, m.Class),
+				ErrorFacts: journal.ErrorFacts{Class: m.Class, UserCode: m.UserCode, Status: m.Status},
+			}).Err()
+			return failed
+		}
 		failed.Err, err = s.Recorded(e)
 	}
 	if err != nil {
