@@ -334,3 +334,44 @@ func TestAHandledFailureInABranch(t *testing.T) {
 		})
 	}
 }
+
+// In a replay the failure that has ended a group's context is there before the cancellations that follow from it.
+func TestAGroupThatOneFailureHasEndedReplaysWithThatFailure(t *testing.T) {
+	for range 20 {
+		store, c := memory.New(), &counter{}
+		wf := durable.Workflow("w", func(ctx context.Context, _ int) (string, error) {
+			g, own := errgroup.WithContext(ctx)
+			for i := range 5 {
+				g.Go(func() error {
+					return durable.Branch(own, fmt.Sprint("waits ", i), func(ctx context.Context) error {
+						_, err := durable.Step(ctx, "w", func(ctx context.Context) (int, error) {
+							c.add("w")
+							<-ctx.Done()
+							return 0, ctx.Err()
+						})
+						return err
+					})
+				})
+			}
+			g.Go(func() error {
+				return durable.Branch(own, "fails", func(ctx context.Context) error {
+					_, err := durable.Step(ctx, "f", func(context.Context) (int, error) { return 0, errBoom })
+					return err
+				})
+			})
+			err := g.Wait()
+			if serr := suspend(ctx); serr != nil {
+				return "", serr
+			}
+			return err.Error(), nil
+		})
+		_, err := durable.Run(t.Context(), store, wf, "r", 0)
+		asError[*durable.SuspendedError](t, err)
+		release(t, store, "r")
+		calls := c.of("w")
+		out, err := durable.Run(t.Context(), store, wf, "r", 0)
+		require.NoError(t, err)
+		assert.Equal(t, "boom", out)
+		assert.Equal(t, calls, c.of("w"))
+	}
+}

@@ -112,7 +112,7 @@ func (s *Scope) child(ctx context.Context, w *spawn) error {
 	}
 	defer c.exit()
 	if e, ok := c.outcome(); ok {
-		return c.replay(e, w.into)
+		return c.replay(ctx, e, w.into)
 	}
 	data, err := journal.Marshal("Input", w.input())
 	if err != nil {

@@ -69,7 +69,7 @@ func (s *Scope) once(ctx context.Context, w *work) error {
 	}
 	defer c.exit()
 	if e, ok := c.outcome(); ok {
-		return c.replay(e, w.into)
+		return c.replay(ctx, e, w.into)
 	}
 	unknown := OutcomeUnknownError{RunID: s.x.id, Scope: s.path, Name: w.name}
 	if len(c.recorded) > 0 {

@@ -105,6 +105,8 @@ type callMeta struct {
 	// Beside is true if the call had begun before a failure that stands in front of it: it does not say that the failure was
 	// handled.
 	Beside bool `json:"beside,omitempty"`
+	// Cut is true if a context of the code's own has ended the call.
+	Cut bool `json:"cut,omitempty"`
 }
 
 // Body is for executors: the scope of a workflow's body.

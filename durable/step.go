@@ -107,7 +107,7 @@ func (s *Scope) step(ctx context.Context, w *work) error {
 	}
 	defer c.exit()
 	if e, ok := c.outcome(); ok {
-		return c.replay(e, w.into)
+		return c.replay(ctx, e, w.into)
 	}
 	attempts, err := w.perform(ctx, s.x.settings, c.inside())
 	switch {
@@ -129,8 +129,9 @@ func (c *call) outcome() (journal.Event, bool) {
 }
 
 // replay returns a recorded outcome.
-func (c *call) replay(e journal.Event, into any) error {
+func (c *call) replay(ctx context.Context, e journal.Event, into any) error {
 	if e.Kind == journal.StepError {
+		c.awaitEnd(ctx, e)
 		recorded, err := c.s.x.Recorded(e)
 		if err != nil {
 			return c.s.broken(c.s.x.replayError(e, err))
@@ -141,6 +142,18 @@ func (c *call) replay(e journal.Event, into any) error {
 		return c.s.broken(c.s.x.replayError(e, err))
 	}
 	return nil
+}
+
+// endPatience is how long a replayed call waits for what ended it.
+const endPatience = time.Second
+
+// awaitEnd lets the context end first that has ended a call when it was live: a goroutine's cancellation must not be there
+// before the failure of its sibling that was the reason. If nothing ends it this time, the code is told all the same.
+func (c *call) awaitEnd(ctx context.Context, e journal.Event) {
+	var m callMeta
+	if readMeta(e, &m) == nil && m.Cut {
+		_ = waitUntil(ctx, time.Now().Add(endPatience), c.s.x)
+	}
 }
 
 // broken stops the scope with a fault.
@@ -191,6 +204,8 @@ func (c *call) cut(ctx context.Context, err error, before ...journal.Event) erro
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.sign(events)
+	last := &events[len(events)-1]
+	last.Meta = withMeta(last.Meta, callMeta{Cut: true})
 	c.s.loose = append(c.s.loose, events...)
 	return c.failedWith(recorded)
 }
