@@ -14,6 +14,8 @@ import (
 var (
 	errNoStart = errors.New("the first event is no run:start")
 	errGap     = errors.New("an event is missing")
+	// errNoCheckpoint is a fault of the run's record, or of the event that it points to.
+	errNoCheckpoint = errors.New("the run's last checkpoint is not there")
 )
 
 // Wait is one thing that a suspended run waits for.

@@ -84,7 +84,23 @@ func readRecord(ctx context.Context, s Settings, id string, all bool) (*record, 
 		}
 		events = append(events, e)
 	}
+	if err := complete(run, events, after); err != nil {
+		return nil, err
+	}
 	return newRecord(run, events, s.Rename)
+}
+
+// complete checks that the run's record and its events, read from behind the one numbered after, go together.
+func complete(run journal.Run, events []journal.Event, after int64) error {
+	switch n := len(events); {
+	case n == 0:
+		return &ReplayError{RunID: run.ID, Seq: 1, Err: errNoStart}
+	case after > 0 && (n < 2 || events[1].Kind != journal.Checkpoint || events[1].Seq != run.Checkpoint):
+		return &ReplayError{RunID: run.ID, Seq: run.Checkpoint, Err: errNoCheckpoint}
+	case events[n-1].Seq < run.Head:
+		return &ReplayError{RunID: run.ID, Seq: events[n-1].Seq + 1, Err: errGap}
+	}
+	return nil
 }
 
 func newRecord(run journal.Run, events []journal.Event, rename func(string) string) (*record, error) {
