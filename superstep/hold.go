@@ -124,15 +124,8 @@ func (r *Runner[S, U]) checkInput(run journal.Run, start journal.Event, in *S) e
 	return nil
 }
 
-func (r *Runner[S, U]) decodeState(x *durable.Execution, payload []byte, o *runOptions) (s S, err error) {
-	defer task.Recover("decoder of the state", &err)
-	data, err := x.Plain(payload)
-	if err == nil && o != nil && o.migration != nil && o.migration.State != nil {
-		data, err = o.migration.State(data)
-	}
-	if err == nil {
-		s, err = r.g.Plan().DecodeState(data)
-	}
+func (r *Runner[S, U]) decodeState(x *durable.Execution, payload []byte, o *runOptions) (S, error) {
+	s, err := r.plainState(payload, o)
 	if err != nil {
 		return s, &durable.ReplayError{RunID: x.RunID(), Seq: x.Start().Seq, Err: err}
 	}

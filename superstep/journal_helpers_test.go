@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-go/pawl/journal"
 	memstore "github.com/pawl-go/pawl/journal/memory"
 	"github.com/pawl-go/pawl/superstep"
+	"github.com/pawl-go/pawl/task"
 )
 
 // stored is a Config with a store.
@@ -140,3 +141,14 @@ func failsOnce(fn nodeFn) nodeFn {
 
 // newStore is a store for one test.
 func newStore() *memstore.Store { return memstore.New() }
+
+// releaseAfter is an observer that closes a channel when so many tasks beside the first super-step's have completed.
+func releaseAfter(n int, release chan<- struct{}) func(task.Event) {
+	return func(ev task.Event) {
+		if done, is := ev.(*task.TaskCompleted); is && done.SuperStep > 1 {
+			if n--; n == 0 {
+				close(release)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package superstep
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -49,15 +50,18 @@ func (r *Runner[S, U]) Retry(ctx context.Context, id string, opts ...RunOption) 
 		return &Result[S]{RunID: id}, err
 	}
 	if _, err := durable.PrepareRetry(ctx, r.cfg.Store, id, to); err != nil {
-		return &Result[S]{RunID: to}, err
+		return &Result[S]{RunID: to}, r.unavailable(to, err)
 	}
 	return r.resume(ctx, to, opts)
 }
 
-// Fork starts a new run that branches off another one behind a super-step, and goes on from there: 0 is its start. What was recorded up
-// to there is served; what the other run did later is not. Edit, if it is not nil, is merged by the graph's reducer as one
-// more update of that super-step, whose routers then decide anew. Questions are asked again. RunID names the new run; without
-// it the name is random. The other run may be under way, and may be deleted afterwards.
+// Fork starts a new run that branches off another one behind a super-step, and goes on from there: 0 is its start. What was
+// recorded up to there is served; what the other run did later is not. Edit, if it is not nil, is merged by the graph's
+// reducer, behind the updates of that super-step, whose routers then decide anew. Questions are asked again. The other run may
+// be under way, and may be deleted afterwards.
+//
+// RunID names the new run; without it the name is random. If there is a run of that name it must be this very fork, which then
+// goes on, or whose recorded outcome is returned; any other is a *durable.RunConflictError.
 func (r *Runner[S, U]) Fork(ctx context.Context, id string, superStep int, edit *U, opts ...RunOption) (*Result[S], error) {
 	if err := r.needStore("Fork"); err != nil {
 		return &Result[S]{RunID: id}, err
@@ -68,13 +72,59 @@ func (r *Runner[S, U]) Fork(ctx context.Context, id string, superStep int, edit 
 	}
 	n, err := r.forked(ctx, id, superStep, edit, o)
 	if err != nil {
-		return &Result[S]{RunID: to}, err
+		return &Result[S]{RunID: to}, r.unavailable(to, err)
 	}
 	n.Run.ID = to
-	if _, err := r.cfg.Store.Create(ctx, n); err != nil {
+	if err := r.create(ctx, n); err != nil {
 		return &Result[S]{RunID: to}, err
 	}
 	return r.resume(ctx, to, opts)
+}
+
+// create makes a run that is linked to another one, or finds that it was made before.
+func (r *Runner[S, U]) create(ctx context.Context, n journal.NewRun) error {
+	id := n.Run.ID
+	_, err := r.cfg.Store.Create(ctx, n)
+	if errors.Is(err, journal.ErrExists) {
+		err = r.sameStart(ctx, n)
+	}
+	return r.unavailable(id, err)
+}
+
+// sameStart reports how a run that exists differs from one that is to be made.
+func (r *Runner[S, U]) sameStart(ctx context.Context, n journal.NewRun) error {
+	conflict := func(what, detail string) error {
+		return &durable.RunConflictError{RunID: n.Run.ID, What: what, Detail: detail}
+	}
+	there, err := r.cfg.Store.Load(ctx, n.Run.ID)
+	switch {
+	case err != nil:
+		return err
+	case there.Link != n.Run.Link || there.Name != n.Run.Name || there.Thread != n.Run.Thread:
+		return conflict("origin", fmt.Sprintf("it is %q of %q at super-step %d", there.Link.Kind, there.Link.Run, there.Link.SuperStep))
+	}
+	for _, at := range []int{0, len(n.Events) - 1} { // the state it starts from, and an edit
+		var e journal.Event
+		for e, err = range r.cfg.Store.Events(ctx, n.Run.ID, int64(at)) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		var both [2][]byte
+		for i, payload := range [][]byte{e.Payload, n.Events[at].Payload} {
+			if len(payload) == 0 {
+				continue
+			}
+			if both[i], err = journal.Decode(r.cfg.Codec, payload); err != nil {
+				return &durable.ReplayError{RunID: n.Run.ID, Seq: e.Seq, Err: err}
+			}
+		}
+		if !bytes.Equal(both[0], both[1]) || e.Kind != n.Events[at].Kind {
+			return conflict("input", "it starts from another state, or with another edit")
+		}
+	}
+	return nil
 }
 
 // forked describes the run that branches off.
@@ -162,76 +212,6 @@ func (r *Runner[S, U]) reduced(s S, update U) (_ S, err error) {
 		return s, &ReduceError{Nodes: []string{editor}, Err: err}
 	}
 	return s, nil
-}
-
-// Continue runs the next turn of a conversation: a new run, from the last state of the thread's last run with the update
-// merged into it by the graph's reducer; nil: from that state as it is. A thread without a run is a *ThreadError, and so is
-// one whose last run has not completed, unless ContinueAnyway says to go on from the last state that was committed.
-func (r *Runner[S, U]) Continue(ctx context.Context, thread string, update *U, opts ...RunOption) (*Result[S], error) {
-	res := &Result[S]{}
-	if err := r.needStore("Continue"); err != nil {
-		return res, err
-	}
-	id, o, err := r.options(append(opts[:len(opts):len(opts)], Thread(thread)))
-	if err != nil {
-		return res, err
-	}
-	res.RunID = id
-	lister, is := r.cfg.Store.(journal.Lister)
-	if !is {
-		return res, errors.New("pawl: superstep.Runner.Continue needs a store that lists runs: use one that is a journal.Lister")
-	}
-	page, err := lister.List(ctx, journal.Query{Kind: journal.GraphRun, Name: r.g.Name(), Thread: thread, Limit: 1})
-	if err != nil {
-		return res, err
-	}
-	if len(page.Runs) == 0 {
-		return res, &ThreadError{Thread: thread}
-	}
-	last := page.Runs[0]
-	if last.ID == id { // again: it is under way, or done
-		return r.resume(ctx, id, opts)
-	}
-	if last.Status != journal.Completed && !o.anyway {
-		return res, &ThreadError{Thread: thread, RunID: last.ID, Status: last.Status}
-	}
-	past, err := r.past(ctx, last.ID, o)
-	if err != nil {
-		return res, err
-	}
-	state, err := past.last()
-	if err == nil && update != nil {
-		state, err = r.reduced(state, *update)
-	}
-	if err != nil {
-		return res, err
-	}
-	n, err := r.newRun(&state, o)
-	if err != nil {
-		return res, err
-	}
-	n.Run.ID, n.Run.Link = id, journal.Link{Kind: journal.TurnAfter, Run: last.ID}
-	if _, err := r.cfg.Store.Create(ctx, n); err != nil && !errors.Is(err, journal.ErrExists) {
-		return res, err
-	}
-	return r.resume(ctx, id, opts)
-}
-
-// ThreadError says that a conversation cannot be continued.
-type ThreadError struct {
-	Thread string
-	// RunID and Status are those of its last run; empty if it has none.
-	RunID  string
-	Status journal.Status
-}
-
-// Error says why.
-func (e *ThreadError) Error() string {
-	if e.RunID == "" {
-		return fmt.Sprintf("pawl: thread %q has no run of this graph: begin it with Run and superstep.Thread(%q)", e.Thread, e.Thread)
-	}
-	return fmt.Sprintf("pawl: thread %q: its last run %q is %s: finish, answer or retry that, or go on from its last state with "+
-		"superstep.ContinueAnyway()", e.Thread, e.RunID, e.Status)
 }
 
 // Answer answers a question of a suspended run, which goes on with it when it is run again. The value must fit the question.
