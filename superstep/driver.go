@@ -49,6 +49,11 @@ func (d *driver[S, U]) drive(ctx context.Context, s *strand) error {
 	if over(ctx) {
 		return d.run.ended(ctx)
 	}
+	if d.ledger != nil {
+		if err := d.ledger.askAfter(ctx, d.m.SuperStep()); err != nil {
+			return err
+		}
+	}
 	if d.run.events != nil {
 		d.reportJoins()
 	}

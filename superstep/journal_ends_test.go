@@ -44,7 +44,7 @@ func TestJournal_TheEndOfTheContextEndsTheAttemptAndNotTheRun(t *testing.T) {
 			g := build(t, func(b *bld) {
 				first := b.Node("first", counted(c, "first", say("first")))
 				quick := b.Node("quick", counted(c, "quick", say("quick")))
-				slow := b.Node("slow", counted(c, "slow", waitsOnce(say("slow"))), graph.Retry(policyNow(3)))
+				slow := b.Node("slow", counted(c, "slow", waitsOnce(say("slow"))), graph.Retry(stubborn(3)))
 				b.Catch(slow, func(context.Context, st, error) (up, error) { c.hit("handler"); return up{}, nil })
 				b.Start(first)
 				b.Edge(first, quick)

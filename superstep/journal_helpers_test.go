@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-go/pawl/graph"
 	"github.com/pawl-go/pawl/journal"
 	memstore "github.com/pawl-go/pawl/journal/memory"
+	"github.com/pawl-go/pawl/retrypolicy"
 	"github.com/pawl-go/pawl/superstep"
 	"github.com/pawl-go/pawl/task"
 )
@@ -151,4 +152,11 @@ func releaseAfter(n int, release chan<- struct{}) func(task.Event) {
 			}
 		}
 	}
+}
+
+// stubborn is a policy that repeats whatever may be repeated, without a delay.
+func stubborn(attempts int) retrypolicy.WorkflowNodeRetryPolicy {
+	p := policyNow(attempts)
+	p.Retryable = retrypolicy.AnyError
+	return p
 }

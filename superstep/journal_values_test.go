@@ -29,7 +29,7 @@ func scoring(tb testing.TB, c *meter, u scored) *graph.Graph[scored, scored] {
 	tb.Helper()
 	b := graph.New("scoring", graph.Fields[scored, scored]())
 	first := b.Node("first", func(context.Context, scored) (scored, error) { c.hit("first"); return scored{}, nil })
-	a := b.Node("a", func(context.Context, scored) (scored, error) { c.hit("a"); return u, nil }, graph.Retry(policyNow(3)))
+	a := b.Node("a", func(context.Context, scored) (scored, error) { c.hit("a"); return u, nil }, graph.Retry(stubborn(3)))
 	b.Catch(a, func(context.Context, scored, error) (scored, error) { c.hit("handler"); return scored{}, nil })
 	b.Start(first)
 	b.Edge(first, a)
@@ -133,7 +133,7 @@ func TestJournal_AStepThatJSONCannotHoldEndsTheRunWhateverTheNodeMakesOfIt(t *te
 					c.hit("a")
 					_, _ = durable.Step(ctx, "s", func(context.Context) (any, error) { return result, nil })
 					return up{Log: []string{"swallowed"}}, nil
-				}, graph.Retry(policyNow(3)))
+				}, graph.Retry(stubborn(3)))
 				b.Catch(a, func(context.Context, st, error) (up, error) { c.hit("handler"); return up{}, nil })
 				b.Start(a)
 			})

@@ -142,7 +142,7 @@ func TestJournal_ACancelIsACancelHoweverItIsHeardOf(t *testing.T) {
 		child := sideBySide(t, busy, busy)
 		g := build(t, func(b *bld) {
 			s := graph.Sub(b, "sub", child, func(s st) st { return s }, func(s st) up { return up{} })
-			b.Start(s, b.Node("busy", busy, graph.Retry(policyNow(3)), graph.Timeout(time.Minute)))
+			b.Start(s, b.Node("busy", busy, graph.Retry(stubborn(3)), graph.Timeout(time.Minute)))
 		})
 		r := runner(t, g, stored(store))
 		done := make(chan error)

@@ -228,8 +228,10 @@ func (m *Machine[S, U]) advance(edit *U) error {
 // limitError says that the current super-step is one more than the limit allows.
 func (m *Machine[S, U]) limitError() error {
 	e := &MaxSuperStepsError{Limit: m.limit}
-	for _, n := range m.ranNodes() {
-		e.Active = append(e.Active, m.plan.Nodes[n].Name)
+	for i, t := range m.tasks {
+		if i == 0 || t.Node != m.tasks[i-1].Node {
+			e.Active = append(e.Active, m.plan.Nodes[t.Node].Name)
+		}
 	}
 	return e
 }
