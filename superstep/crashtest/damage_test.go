@@ -269,7 +269,7 @@ func TestDamage_OtherColumns(t *testing.T) {
 	all = append(all,
 		damage{query: "DELETE FROM events"},
 		damage{query: "DELETE FROM events" + of + " AND seq = (SELECT max(seq) FROM events" + of + ")", open: true},
-		damage{query: "INSERT INTO events (run, seq, n, row) SELECT run, seq + n, n, row FROM events" + of + " ORDER BY seq DESC LIMIT 1"},
+		damage{query: "INSERT INTO events (run, seq, n, row) SELECT run, seq + n, (n), row FROM events" + of + " ORDER BY seq DESC LIMIT 1"},
 		damage{query: "UPDATE inbox SET payload = x'22'"},
 		damage{query: "UPDATE inbox SET payload = NULL"},
 		damage{query: "UPDATE inbox SET name = name || 'x'"},
@@ -293,7 +293,8 @@ func TestDamage_OtherColumns(t *testing.T) {
 	f := finish(t, "everything")
 	events := len(f.runs[0].events)
 	whole, cut := f.file(t, events), f.file(t, events*2/3)
-	for _, d := range all {
+	for i := 0; i < len(all); i += columnStride { //nolint:modernize // the stride is larger with -race
+		d := all[i]
 		for name, path := range map[string]string{"ended": whole, "under way": cut} {
 			t.Run(name+" "+d.query, func(t *testing.T) {
 				path := copyOf(t, path)
@@ -341,7 +342,8 @@ func (f finished) damageFile(tb testing.TB, path string, flips func(data []byte)
 	require.NoError(tb, os.WriteFile(to, data, 0o600))
 	db, err := sqlite.Open(to)
 	if err != nil {
-		require.ErrorContains(tb, err, "pawl: open journal "+to)
+		require.ErrorContains(tb, err, "pawl: ")
+		require.ErrorContains(tb, err, "open journal "+to)
 		return err
 	}
 	defer db.Close()

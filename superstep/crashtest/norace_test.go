@@ -3,6 +3,10 @@
 package crashtest_test
 
 const (
-	rowStride = 1
-	fileFlips = 400
+	killStride   = 1
+	leastPoints  = 300
+	rowStride    = 1
+	columnStride = 1
+	fileFlips    = 400
+	forgedStride = 1
 )
