@@ -22,6 +22,21 @@ func (g *Graph[S, U]) Name() string { return g.top.name }
 // connected, or on what the types of fields consist of. It is 64 characters of lower-case hex.
 func (g *Graph[S, U]) Fingerprint() string { return g.fingerprint() }
 
+// Has reports whether a handle is of a node of this graph, which End and the nodes of its subgraphs are not.
+func (g *Graph[S, U]) Has(r Ref) bool {
+	if r == nil || r.ref() == nil {
+		return false
+	}
+	return r.ref().owner == g.plan.owner && r.ref().index >= 0 && r.ref().index < len(g.plan.Nodes)
+}
+
+// NodeNames lists the names of all nodes, those of subgraphs too, each once and in order.
+func (g *Graph[S, U]) NodeNames() []string {
+	names := g.top.nodeNames(nil)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Warnings lists what is legal but seldom meant, such as a policy that retries without any delay, also in subgraphs.
 // Executors log it.
 func (g *Graph[S, U]) Warnings() []string { return slices.Clone(g.warnings) }

@@ -70,6 +70,17 @@ func (t *topology) addJoin(j joinInfo) {
 	}
 }
 
+// nodeNames appends the names of the nodes, those of subgraphs too.
+func (t *topology) nodeNames(names []string) []string {
+	for i := range t.nodes {
+		names = append(names, t.nodes[i].name)
+		if sub := t.nodes[i].sub; sub != nil && sub.top != nil {
+			names = sub.top.nodeNames(names)
+		}
+	}
+	return names
+}
+
 // clone copies what a builder changes in place: its nodes. To all else it only appends, behind what the copy sees.
 func (t *topology) clone() *topology {
 	c := *t

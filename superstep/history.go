@@ -23,12 +23,10 @@ type Snapshot[S any] struct {
 	Time time.Time
 }
 
-// State returns the last committed state of a run: one that is under way, waits, or has ended. It does not hold the run.
-func (r *Runner[S, U]) State(ctx context.Context, id string) (*Snapshot[S], error) {
-	if err := r.needStore("State"); err != nil {
-		return nil, err
-	}
-	p, err := r.past(ctx, id, nil)
+// State returns the last committed state of a run: one that is under way, waits, or has ended. It does not hold the run. Of
+// the options only WithMigration has a meaning.
+func (r *Runner[S, U]) State(ctx context.Context, id string, opts ...RunOption) (*Snapshot[S], error) {
+	p, err := r.look(ctx, "State", id, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +42,10 @@ func (r *Runner[S, U]) State(ctx context.Context, id string) (*Snapshot[S], erro
 
 // History returns what a run had come to behind each of its super-steps, the newest first, down to its start. Before bounds it to
 // the super-steps before that one, so that a page can begin where the last one ended; 0 is no bound. It yields at most one
-// error, as the last thing.
-func (r *Runner[S, U]) History(ctx context.Context, id string, before int) iter.Seq2[*Snapshot[S], error] {
+// error, as the last thing. Of the options only WithMigration has a meaning.
+func (r *Runner[S, U]) History(ctx context.Context, id string, before int, opts ...RunOption) iter.Seq2[*Snapshot[S], error] {
 	return func(yield func(*Snapshot[S], error) bool) {
-		if err := r.needStore("History"); err != nil {
-			yield(nil, err)
-			return
-		}
-		p, err := r.past(ctx, id, nil)
+		p, err := r.look(ctx, "History", id, opts)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -79,6 +73,18 @@ type past[S, U any] struct {
 	*driver[S, U]
 
 	x *durable.Execution
+}
+
+// look is past for callers from outside.
+func (r *Runner[S, U]) look(ctx context.Context, method, id string, opts []RunOption) (*past[S, U], error) {
+	if err := r.needStore(method); err != nil {
+		return nil, err
+	}
+	_, o, err := r.options(opts)
+	if err != nil {
+		return nil, err
+	}
+	return r.past(ctx, id, o)
 }
 
 // past reads a run.

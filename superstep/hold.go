@@ -45,6 +45,9 @@ func (r *Runner[S, U]) hold(ctx context.Context, t *trunk[S, U], o *runOptions) 
 	}
 	x, err := open(ctx, r.settings(o), t.run.id, fresh)
 	if err != nil {
+		if ended := ctx.Err(); ended != nil && errors.Is(err, ended) {
+			err = t.run.ended(ctx)
+		}
 		return ctx, nil, err
 	}
 	if err = r.checkRun(x.Run(), x.Start(), in, o); err == nil {
@@ -191,6 +194,9 @@ func (r *Runner[S, U]) recorded(ctx context.Context, ended *durable.EndedError, 
 func (l *ledger[S, U]) conclude(ctx context.Context, res *Result[S], err error) error {
 	if broken := l.x.Broken(); broken != nil {
 		_ = l.x.Finish(ctx, journal.Event{Kind: journal.RunRequeued}, time.Time{}) // does what can still be done
+		if _, refused := broken.(*durable.StoreError); refused {                   //nolint:errorlint // as Broken returns it
+			return l.x.FailureError(l.x.Failure(broken, durable.CodeAgentError))
+		}
 		return broken
 	}
 	m := mustMarshal(endMeta{Totals: res.Totals, Unfired: res.Unfired})
@@ -260,7 +266,7 @@ func (l *ledger[S, U]) result(res *Result[S]) (payload []byte, err error) {
 	}
 	s, err := l.d.prog.plan.DecodeState(data)
 	if err != nil {
-		return nil, err
+		return nil, notReadBack[S]("State", err)
 	}
 	res.State = s
 	return payload, nil

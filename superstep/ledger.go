@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -153,7 +154,7 @@ func (l *ledger[S, U]) outcome(ctx context.Context, i int, c *call[S, U]) error 
 	}
 	u, next, err := l.decode(c.t.Node, payload, nil)
 	if err != nil {
-		return c.failed(err)
+		return c.failed(notReadBack[U]("Update", err))
 	}
 	if err := l.d.m.complete(i, &u, &next); err != nil {
 		return err
@@ -175,6 +176,17 @@ func (l *ledger[S, U]) outcome(ctx context.Context, i int, c *call[S, U]) error 
 	l.held = append(l.held, e)
 	l.mu.Unlock()
 	return nil
+}
+
+// notReadBack is the error of a value that was written and cannot be read back, which is as good as not written. A panic and a
+// codec's fault stay what they are.
+func notReadBack[T any](what string, err error) error {
+	if found[*task.PanicError](err) || found[*journal.CodecError](err) {
+		return err
+	}
+	return &journal.NotSerializableError{
+		Type: reflect.TypeFor[T]().String(), Path: what, Reason: "it cannot be read back: " + err.Error(), Err: err,
+	}
 }
 
 func (l *ledger[S, U]) encode(c *call[S, U]) ([]byte, error) {

@@ -2,6 +2,7 @@ package superstep
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,11 +55,26 @@ func changed(run journal.Run, start journal.Event, outline []string) error {
 // recorded is read through it and not changed, so it is given each time such a run goes on. The routers must still send the
 // run where it has already been.
 type Migration struct {
-	// Rename maps names of nodes that have a new one, in subgraphs too.
+	// Rename maps names of nodes that have a new one, in subgraphs too. A name that is freed so cannot be that of another
+	// node now: what was recorded before the change could not be told from what was recorded since.
 	Rename map[string]string
 	// State and Update map the JSON of recorded states and updates of the run's own graph. They also see what was recorded since
 	// the change, and leave that as it is. nil: all is read as it is.
 	State, Update func(json.RawMessage) (json.RawMessage, error)
+}
+
+// check refuses a renaming that the names of the present graph make ambiguous.
+func (m *Migration) check(names []string) error {
+	var errs []error
+	for from, to := range m.Rename {
+		if slices.Contains(names, from) {
+			errs = append(errs, fmt.Errorf("pawl: superstep.Migration renames %q, but there is a node of that name: call that one something else", from))
+		}
+		if !slices.Contains(names, to) {
+			errs = append(errs, fmt.Errorf("pawl: superstep.Migration renames %q to %q, which is no node of the graph", from, to))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (m *Migration) rename(node string) string {
@@ -72,6 +88,9 @@ func (m *Migration) rename(node string) string {
 func (m *Migration) renameScope(scope string) string {
 	parts := strings.Split(scope, "/")
 	for i, p := range parts {
+		if strings.Contains(p, "#") { // a branch of the node's own
+			continue
+		}
 		if name, index, found := strings.Cut(p, "["); found {
 			parts[i] = m.rename(name) + "[" + index
 		}

@@ -3,6 +3,8 @@ package superstep
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/pawl-go/pawl/graph"
 )
@@ -12,6 +14,7 @@ type RunOption func(*runOptions)
 
 type runOptions struct {
 	id, thread    string
+	threaded      bool // by Thread
 	before, after []graph.Ref
 	migration     *Migration
 	anyway        bool
@@ -26,9 +29,10 @@ func RunID(id string) RunOption {
 	return func(o *runOptions) { o.id = id }
 }
 
-// Thread makes the run a turn of a conversation, which Continue goes on with. It needs a Store.
+// Thread makes the run a turn of a conversation, which Continue goes on with. The name is any non-empty string. It needs a
+// Store.
 func Thread(name string) RunOption {
-	return func(o *runOptions) { o.thread = name }
+	return func(o *runOptions) { o.thread, o.threaded = name, true }
 }
 
 // InterruptBefore suspends the run before each super-step in which one of the nodes is to run, until the question that
@@ -68,8 +72,21 @@ func (r *Runner[S, U]) options(opts []RunOption) (id string, o *runOptions, err 
 	switch {
 	case o.id == "":
 		return "", nil, errors.New("pawl: superstep.RunID: the id is empty: pass a name, or no RunID for a random one")
+	case o.threaded && o.thread == "":
+		return "", nil, errors.New("pawl: superstep: the name of the thread is empty: give each conversation a name of its own")
 	case r.cfg.Store == nil && (o.thread != "" || len(o.before) > 0 || len(o.after) > 0 || o.migration != nil):
 		return "", nil, errors.New("pawl: superstep: Thread, InterruptBefore, InterruptAfter and WithMigration need a journal: set Config.Store")
+	}
+	for _, ref := range slices.Concat(o.before, o.after) {
+		if !r.g.Has(ref) {
+			return "", nil, fmt.Errorf("pawl: superstep: InterruptBefore or InterruptAfter names %q, which is no node of graph %q: "+
+				"use the handles that its own builder returned", graph.NameOf(ref), r.g.Name())
+		}
+	}
+	if o.migration != nil {
+		if err := o.migration.check(r.g.NodeNames()); err != nil {
+			return "", nil, err
+		}
 	}
 	return o.id, o, nil
 }

@@ -3,6 +3,7 @@ package superstep
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -30,12 +31,20 @@ func (r *Runner[S, U]) Resume(ctx context.Context, id string, opts ...RunOption)
 }
 
 func (r *Runner[S, U]) resume(ctx context.Context, id string, opts []RunOption) (*Result[S], error) {
-	_, o, err := r.options(append(opts[:len(opts):len(opts)], RunID(id)))
+	o, err := r.existing(id, opts)
 	if err != nil {
 		return &Result[S]{RunID: id}, err
 	}
-	o.existing = true
 	return r.execute(ctx, r.newTrunk(new(S), id, r.newEvents()), o)
+}
+
+// existing are the options of a run that is to be there.
+func (r *Runner[S, U]) existing(id string, opts []RunOption) (*runOptions, error) {
+	_, o, err := r.options(append(opts[:len(opts):len(opts)], RunID(id)))
+	if err == nil {
+		o.existing = true
+	}
+	return o, err
 }
 
 // Retry goes on with a failed run, as a new run that is linked to it: what is recorded is served, answers included, and what failed
@@ -45,9 +54,15 @@ func (r *Runner[S, U]) Retry(ctx context.Context, id string, opts ...RunOption) 
 	if err := r.needStore("Retry"); err != nil {
 		return &Result[S]{RunID: id}, err
 	}
-	to, _, err := r.options(opts)
+	to, o, err := r.options(opts)
+	if err == nil && o != nil && o.thread != "" {
+		err = errors.New("pawl: superstep.Runner.Retry takes no Thread: the new run is the same turn of the same conversation")
+	}
 	if err != nil {
 		return &Result[S]{RunID: id}, err
+	}
+	if err := r.mayTake(ctx, id, o); err != nil {
+		return &Result[S]{RunID: to}, r.unavailable(id, err)
 	}
 	if _, err := durable.PrepareRetry(ctx, r.cfg.Store, id, to); err != nil {
 		return &Result[S]{RunID: to}, r.unavailable(to, err)
@@ -55,10 +70,34 @@ func (r *Runner[S, U]) Retry(ctx context.Context, id string, opts ...RunOption) 
 	return r.resume(ctx, to, opts)
 }
 
+// mayTake says beforehand what would keep this runner from going on with a run of that kind.
+func (r *Runner[S, U]) mayTake(ctx context.Context, id string, o *runOptions) error {
+	if r.stopped.Load() {
+		return (&run{id: id}).stoppedError()
+	}
+	there, err := r.cfg.Store.Load(ctx, id)
+	if err != nil {
+		return err
+	}
+	for start, err := range r.cfg.Store.Events(ctx, id, 0) {
+		if err != nil {
+			return err
+		}
+		as := runOptions{existing: true}
+		if o != nil {
+			as.migration = o.migration
+		}
+		return r.checkRun(there, start, nil, &as)
+	}
+	return &durable.ReplayError{RunID: id, Seq: 1, Err: errNoEvents}
+}
+
+var errNoEvents = errors.New("it has no events")
+
 // Fork starts a new run that branches off another one behind a super-step, and goes on from there: 0 is its start. What was
 // recorded up to there is served; what the other run did later is not. Edit, if it is not nil, is merged by the graph's
 // reducer, behind the updates of that super-step, whose routers then decide anew. Questions are asked again. The other run may
-// be under way, and may be deleted afterwards.
+// be under way, and may be deleted afterwards. The new run is a turn of a conversation only if Thread says so.
 //
 // RunID names the new run; without it the name is random. If there is a run of that name it must be this very fork, which then
 // goes on, or whose recorded outcome is returned; any other is a *durable.RunConflictError.
@@ -134,8 +173,10 @@ func (r *Runner[S, U]) forked(ctx context.Context, id string, superStep int, edi
 		return journal.NewRun{}, err
 	}
 	n := journal.NewRun{Run: past.x.Run()}
-	n.Run.Fingerprint = r.g.Fingerprint()
-	n.Run.Link = journal.Link{Kind: journal.ForkOf, Run: id, SuperStep: superStep}
+	n.Run.Link, n.Run.Thread = journal.Link{Kind: journal.ForkOf, Run: id, SuperStep: superStep}, ""
+	if o != nil {
+		n.Run.Thread = o.thread
+	}
 	if superStep == 0 {
 		return r.forkedAtStart(past, n, edit)
 	}
@@ -158,6 +199,7 @@ func (r *Runner[S, U]) forkedAtStart(past *past[S, U], n journal.NewRun, edit *U
 			return n, err
 		}
 	}
+	n.Run.Fingerprint = r.g.Fingerprint()
 	payload, err := past.x.Encode("State", &state)
 	n.Events = []journal.Event{{Kind: journal.RunStart, Time: durable.Now(), Meta: r.startMeta(), Payload: payload}}
 	return n, err
@@ -198,7 +240,12 @@ func (r *Runner[S, U]) forkedBehind(
 	if err != nil {
 		return n, err
 	}
-	start.Meta = mustMarshal(durable.StartMeta{Drawing: r.g.Mermaid(), Outline: r.g.Outline(), Copied: int64(len(copied)) + 1})
+	var m durable.StartMeta // of the graph that the copied events belong to, should there have been a migration
+	if err := json.Unmarshal(start.Meta, &m); err != nil {
+		return n, past.ledger.fault(start, err)
+	}
+	m.Copied = int64(len(copied)) + 1
+	start.Meta = mustMarshal(m)
 	n.Events = append(append([]journal.Event{start}, copied...), barrier)
 	return n, nil
 }
@@ -221,6 +268,22 @@ func (r *Runner[S, U]) Answer(ctx context.Context, id, question string, value an
 		return err
 	}
 	return durable.Answer(ctx, r.cfg.Store, id, question, value, durable.Using(r.settings(nil)))
+}
+
+// Questions lists what a run asks and nobody has answered yet. See durable.Questions.
+func (r *Runner[S, U]) Questions(ctx context.Context, id string) ([]durable.Question, error) {
+	if err := r.needStore("Questions"); err != nil {
+		return nil, err
+	}
+	return durable.Questions(ctx, r.cfg.Store, id, durable.Using(r.settings(nil)))
+}
+
+// Signal sends a value to whoever waits for the signal of that name in a run. See durable.Signal.
+func (r *Runner[S, U]) Signal(ctx context.Context, id, name string, value any, opts ...durable.SendOption) error {
+	if err := r.needStore("Signal"); err != nil {
+		return err
+	}
+	return durable.Signal(ctx, r.cfg.Store, id, name, value, append([]durable.SendOption{durable.Using(r.settings(nil))}, opts...)...)
 }
 
 // Cancel ends a run for good, wherever it is under way. See durable.Cancel.

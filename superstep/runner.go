@@ -77,6 +77,15 @@ type Result[S any] struct {
 //   - *CancelledError: ctx ended, or Stop was called
 //   - *task.PanicError of an observer, joined to the error of the run if that failed by itself
 //
+// With a Store, what fails a run is recorded, and the error is a *durable.RunFailedError, now and each time the run is asked
+// for again; errors.As reaches what is listed above through it. Further errors are
+//
+//   - *durable.SuspendedError: the run waits for an answer, a signal or another run; it is not failed
+//   - *durable.RunCancelledError: somebody has cancelled it
+//   - *durable.RunLockedError, *durable.RunConflictError, *GraphChangedError: the run was not taken, and is as it was
+//   - *durable.StoreUnavailableError, *durable.RunLostError: the run can be gone on with, here or by who has it now
+//   - *durable.NonDeterminismError, *durable.ReplayError: what is recorded and the graph do not go together
+//
 // A run that is refused, for an empty RunID or after Stop, has no events. No goroutine outlives Run, except calls that
 // ignored the end of their context for longer than Grace.
 func (r *Runner[S, U]) Run(ctx context.Context, in S, opts ...RunOption) (*Result[S], error) {
