@@ -21,7 +21,6 @@ func Read(ctx context.Context, s Settings, id string) (*Execution, error) {
 	if x.record, err = readRecord(ctx, x.settings, id, true); err != nil {
 		return nil, storeError(id, err)
 	}
-	x.record.checkpoint = journal.Event{} // all is there
 	x.taken = x.record.taken
 	return x, nil
 }
@@ -92,13 +91,13 @@ func (x *Execution) Forget(scope string) {
 func (x *Execution) Hold(events ...journal.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.handled = append(x.handled, events...)
+	x.held = append(x.held, events...)
 }
 
 // Flush writes what Hold keeps.
 func (x *Execution) Flush(ctx context.Context) error {
 	x.mu.Lock()
-	held := len(x.handled)
+	held := len(x.held)
 	x.mu.Unlock()
 	if held == 0 {
 		return nil
@@ -118,25 +117,18 @@ func (x *Execution) Checkpoint(own json.RawMessage, state []byte) journal.Event 
 	return journal.Event{Kind: journal.Checkpoint, Time: Now(), Meta: withMeta(own, p), Payload: state}
 }
 
-// LastCheckpoint is the checkpoint behind which History begins.
-func (x *Execution) LastCheckpoint() (journal.Event, bool) {
-	return x.record.checkpoint, x.record.checkpoint.Seq > 0
-}
-
 // Copy returns the events of a run behind its start, up to the one numbered last (0: all), as a new run can take them
 // over: without its end, and without its stops on the way.
 func Copy(ctx context.Context, store journal.Store, id string, last int64) ([]journal.Event, error) {
 	var out []journal.Event
 	for e, err := range store.Events(ctx, id, 1) {
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, storeError(id, err)
-		case last > 0 && e.Seq > last:
-			return out, nil
-		case e.Kind.Terminal(), e.Kind == journal.RunSuspended, e.Kind == journal.RunRequeued:
-		default:
-			out = append(out, e)
 		}
+		if last > 0 && e.Seq > last {
+			break
+		}
+		out = append(out, e)
 	}
-	return out, nil
+	return withoutStops(out), nil
 }

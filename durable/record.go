@@ -20,12 +20,13 @@ type record struct {
 	// scopes are the events by scope, without those of the run itself.
 	scopes map[string][]journal.Event
 	taken  map[int64]bool // messages that were consumed
-	// checkpoint is the last one; without it all events are here, with it only those behind.
-	checkpoint journal.Event
 	// requeued is when replays have failed.
 	requeued []time.Time
 	// resting is what the run was last suspended on, without the scopes in which something has happened since.
 	resting []Wait
+	// strays are the calls that were made behind a failure that was reopened.
+	strays map[place]bool
+	rename func(scope string) string
 }
 
 // StartMeta is the Meta of a RunStart.
@@ -104,7 +105,12 @@ func complete(run journal.Run, events []journal.Event, after int64) error {
 }
 
 func newRecord(run journal.Run, events []journal.Event, rename func(string) string) (*record, error) {
-	r := &record{run: run, scopes: map[string][]journal.Event{}, taken: map[int64]bool{}}
+	if rename == nil {
+		rename = func(scope string) string { return scope }
+	}
+	r := &record{
+		run: run, scopes: map[string][]journal.Event{}, taken: map[int64]bool{}, strays: map[place]bool{}, rename: rename,
+	}
 	bad := func(e journal.Event, err error) error { return &ReplayError{RunID: run.ID, Seq: e.Seq, Err: err} }
 	if len(events) == 0 || events[0].Kind != journal.RunStart {
 		return nil, bad(journal.Event{Seq: 1}, errNoStart)
@@ -123,15 +129,13 @@ func newRecord(run journal.Run, events []journal.Event, rename func(string) stri
 			return nil, bad(journal.Event{Seq: want}, errGap)
 		}
 		want++
-		if rename != nil {
-			e.Scope = rename(e.Scope)
-		}
+		e.Scope = rename(e.Scope)
 		if err := r.add(e, e.Seq <= start.Copied+1); err != nil {
 			return nil, bad(e, err)
 		}
 	}
 	for scope, events := range r.scopes {
-		r.scopes[scope] = Handled(events)
+		r.scopes[scope] = handled(events)
 	}
 	return r, nil
 }
@@ -145,6 +149,9 @@ func (r *record) add(e journal.Event, copied bool) error {
 		var m SuspendedMeta
 		if err := readMeta(e, &m); err != nil {
 			return err
+		}
+		for i := range m.Waits {
+			m.Waits[i].Scope = r.rename(m.Waits[i].Scope)
 		}
 		r.active, r.resting = e.Took, m.Waits
 		return nil
@@ -169,8 +176,27 @@ func (r *record) add(e journal.Event, copied bool) error {
 		r.last = e
 		return nil
 	}
-	r.scopes[e.Scope] = append(r.scopes[e.Scope], e)
 	r.stir(e.Scope)
+	return r.addCall(e)
+}
+
+// addCall takes an event of a scope.
+func (r *record) addCall(e journal.Event) error {
+	switch {
+	case e.Kind == journal.StepReopened:
+		r.reopen(FailedCall{Scope: e.Scope, Name: e.Name, N: e.N})
+		return nil
+	case e.Kind == journal.StepError && e.Name == "": // of a task, which is attempted again if that is not its end
+		m, err := FailureOf(e)
+		if err != nil {
+			return err
+		}
+		for _, c := range m.Failed {
+			c.Scope = r.rename(c.Scope)
+			r.reopen(c)
+		}
+	}
+	r.scopes[e.Scope] = append(r.scopes[e.Scope], e)
 	return nil
 }
 
@@ -185,6 +211,7 @@ func inScope(scope, outer string) bool {
 }
 
 func (r *record) addCheckpoint(e journal.Event, copied bool) error {
+	r.scopes[e.Scope] = append(r.scopes[e.Scope], e)
 	if e.Seq != r.run.Checkpoint {
 		return nil // an older one, and all is read
 	}
@@ -192,7 +219,6 @@ func (r *record) addCheckpoint(e journal.Event, copied bool) error {
 	if err := readMeta(e, &p); err != nil {
 		return err
 	}
-	r.checkpoint = e
 	if copied {
 		return nil // what it says of messages and time is the other run's
 	}
@@ -201,44 +227,6 @@ func (r *record) addCheckpoint(e journal.Event, copied bool) error {
 		r.taken[m] = true
 	}
 	return nil
-}
-
-// Handled is for executors: the events of one scope without the failures that it ends with. Nothing behind them says that the
-// code has gone on, so what failed is to run again; if that was a whole task, what failed last inside it is, too. What
-// was done at most once keeps its failure.
-func Handled(events []journal.Event) []journal.Event {
-	n := len(events)
-	if n == 0 {
-		return events
-	}
-	if last := events[n-1]; last.Kind == journal.StepError && last.Name == "" {
-		events = events[:n-1]
-	}
-	failed := map[callKey]bool{}
-	for _, e := range slices.Backward(events) {
-		if e.Name == "" {
-			break
-		}
-		if e.Kind == journal.StepError {
-			failed[callKey{e.Name, e.N}] = true
-		}
-		var m callMeta
-		if readMeta(e, &m) != nil || !m.Beside {
-			break
-		}
-	}
-	for _, e := range events {
-		if e.Kind == journal.StepIntent {
-			delete(failed, callKey{e.Name, e.N})
-		}
-	}
-	if len(failed) == 0 {
-		return events
-	}
-	// All failures of a call: each attempt of its task may have had one.
-	return slices.DeleteFunc(slices.Clone(events), func(e journal.Event) bool {
-		return e.Kind == journal.StepError && failed[callKey{e.Name, e.N}]
-	})
 }
 
 // callKey says which call of a scope is meant.

@@ -115,11 +115,11 @@ func (r *Runner[S, U]) past(ctx context.Context, id string, o *runOptions) (*pas
 // maxLimit is the limit of a machine that only reads.
 const maxLimit = 1 << 30
 
-// barriers are the records of the super-steps of the run's own graph.
-func (p *past[S, U]) barriers() iter.Seq[journal.Event] {
+// landmarks are the barriers and checkpoints of the run's own graph.
+func (p *past[S, U]) landmarks() iter.Seq[journal.Event] {
 	return func(yield func(journal.Event) bool) {
 		for _, e := range p.x.History("") {
-			if e.Kind == journal.SuperStepDone && !yield(e) {
+			if (e.Kind == journal.SuperStepDone || e.Kind == journal.Checkpoint) && !yield(e) {
 				return
 			}
 		}
@@ -132,12 +132,12 @@ func (p *past[S, U]) snapshots() iter.Seq2[Snapshot[S], error] {
 		if !yield(p.snapshot(p.x.Start().Time), nil) {
 			return
 		}
-		for e := range p.barriers() {
-			if err := p.ledger.redo(e); err != nil {
+		for e := range p.landmarks() {
+			if err := p.ledger.follow(e); err != nil {
 				yield(Snapshot[S]{}, err)
 				return
 			}
-			if !yield(p.snapshot(e.Time), nil) {
+			if e.Kind == journal.SuperStepDone && !yield(p.snapshot(e.Time), nil) {
 				return
 			}
 		}
@@ -158,8 +158,8 @@ func (p *past[S, U]) snapshot(at time.Time) Snapshot[S] {
 
 // last replays the whole run and returns its state.
 func (p *past[S, U]) last() (S, error) {
-	for e := range p.barriers() {
-		if err := p.ledger.redo(e); err != nil {
+	for e := range p.landmarks() {
+		if err := p.ledger.follow(e); err != nil {
 			return p.m.State(), err
 		}
 	}

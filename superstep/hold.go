@@ -50,13 +50,19 @@ func (r *Runner[S, U]) hold(ctx context.Context, t *trunk[S, U], o *runOptions) 
 		}
 		return ctx, nil, err
 	}
+	held := false
+	defer func() { // also if a user's decoder ends the goroutine
+		if !held {
+			x.Close(ctx)
+		}
+	}()
 	if err = r.checkRun(x.Run(), x.Start(), in, o); err == nil {
 		t.driver.m.state, err = r.decodeState(x, x.Start().Payload, o)
 	}
 	if err != nil {
-		x.Close(ctx)
 		return ctx, nil, err
 	}
+	held = true
 	t.driver.ledger = &ledger[S, U]{x: x, d: &t.driver, options: o, checkpoint: int64(len(x.Start().Payload))}
 	own, stop := x.Context(ctx)
 	return own, func() {
@@ -259,12 +265,7 @@ func (l *ledger[S, U]) result(res *Result[S]) (payload []byte, err error) {
 	if payload, err = l.x.Encode("State", &res.State); err != nil {
 		return nil, err
 	}
-	defer task.Recover("decoder of the state", &err)
-	data, err := l.x.Plain(payload)
-	if err != nil {
-		return nil, err
-	}
-	s, err := l.d.prog.plan.DecodeState(data)
+	s, err := l.state(payload, nil)
 	if err != nil {
 		return nil, notReadBack[S]("State", err)
 	}

@@ -402,6 +402,12 @@ func (l *ledger[S, U]) checkpointDue() (journal.Event, bool, error) {
 	if err != nil {
 		return journal.Event{}, false, err
 	}
+	// A reducer may have made what JSON does not keep. Who goes on from the checkpoint has not got it, so nobody has.
+	kept, err := l.state(state, nil)
+	if err != nil {
+		return journal.Event{}, false, notReadBack[S]("State", err)
+	}
+	l.d.m.setState(kept)
 	l.d.run.mu.Lock()
 	usage := l.d.run.usage
 	l.d.run.mu.Unlock()
@@ -420,16 +426,9 @@ func (l *ledger[S, U]) restore() error {
 	if !l.x.Replaying() {
 		return nil
 	}
-	if cp, ok := l.x.LastCheckpoint(); ok && l.d.scope == "" {
-		if err := l.resumeAt(cp); err != nil {
-			return l.fault(cp, err)
-		}
-	}
 	for _, e := range l.x.History(l.d.scope) {
-		if e.Kind == journal.SuperStepDone {
-			if err := l.redo(e); err != nil {
-				return err
-			}
+		if err := l.follow(e); err != nil {
+			return err
 		}
 	}
 	if !l.d.m.Done() && l.d.m.SuperStepsLeft() < 0 {
@@ -438,31 +437,48 @@ func (l *ledger[S, U]) restore() error {
 	return nil
 }
 
-func (l *ledger[S, U]) resumeAt(cp journal.Event) (err error) {
+// follow takes the machine past a recorded barrier, or to a recorded checkpoint.
+func (l *ledger[S, U]) follow(e journal.Event) error {
+	switch e.Kind {
+	case journal.SuperStepDone:
+		return l.redo(e)
+	case journal.Checkpoint:
+		if err := l.resumeAt(e); err != nil {
+			return l.fault(e, err)
+		}
+	}
+	return nil
+}
+
+func (l *ledger[S, U]) resumeAt(cp journal.Event) error {
 	var m checkpointMeta
 	if err := json.Unmarshal(cp.Meta, &m); err != nil {
 		return err
 	}
-	defer task.Recover("decoder of the state", &err)
-	data, err := l.x.Plain(cp.Payload)
-	if err != nil {
-		return err
-	}
-	if by := l.migration(); by != nil {
-		if by.State != nil {
-			if data, err = by.State(data); err != nil {
-				return err
-			}
-		}
+	by := l.migration()
+	if by != nil {
 		m.Machine.renamed(by)
 	}
-	state, err := l.d.prog.plan.DecodeState(data)
+	state, err := l.state(cp.Payload, by)
 	if err != nil {
 		return err
 	}
 	l.checkpoint = int64(len(cp.Payload))
 	l.d.run.usage = m.Usage
 	return l.d.m.recall(m.Machine, state)
+}
+
+// state reads a recorded state.
+func (l *ledger[S, U]) state(payload []byte, by *Migration) (s S, err error) {
+	defer task.Recover("decoder of the state", &err)
+	data, err := l.x.Plain(payload)
+	if err == nil && by != nil && by.State != nil {
+		data, err = by.State(data)
+	}
+	if err != nil {
+		return s, err
+	}
+	return l.d.prog.plan.DecodeState(data)
 }
 
 // redo folds a recorded super-step.

@@ -63,7 +63,14 @@ func (m *Machine[S, U]) names(nodes []int) []string {
 	return out
 }
 
-// recall puts a fresh machine where a memo says that another one was.
+// setState replaces the state by one that is the same to JSON.
+func (m *Machine[S, U]) setState(s S) {
+	m.state = s
+	m.plan.Clip(&m.state)
+	m.view = m.state
+}
+
+// recall puts a machine where a memo says that another one was.
 func (m *Machine[S, U]) recall(from memo, state S) error {
 	index := make(map[string]int, len(m.plan.Nodes))
 	for i := range m.plan.Nodes {
@@ -82,9 +89,8 @@ func (m *Machine[S, U]) recall(from memo, state S) error {
 		}
 		return out
 	}
-	m.state = state
-	m.plan.Clip(&m.state)
-	m.view, m.step, m.taken = m.state, from.Step, from.Taken
+	m.setState(state)
+	m.step, m.taken = from.Step, from.Taken
 	clear(m.nodes)
 	for _, n := range find(from.Ran) {
 		m.nodes[n].ran = true
@@ -109,7 +115,8 @@ func (m *Machine[S, U]) recall(from memo, state S) error {
 			continue // a new one
 		}
 		state := &m.joins[i]
-		state.fired = from.Joins[k].Fired
+		clear(state.arrived)
+		state.missing, state.fired = len(state.arrived), from.Joins[k].Fired
 		for _, n := range find(from.Joins[k].Arrived) {
 			if s := slices.Index(j.Sources, n); s >= 0 && !state.arrived[s] {
 				state.arrived[s] = true

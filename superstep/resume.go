@@ -180,11 +180,11 @@ func (r *Runner[S, U]) forked(ctx context.Context, id string, superStep int, edi
 	if superStep == 0 {
 		return r.forkedAtStart(past, n, edit)
 	}
-	for e := range past.barriers() {
-		if e.N == superStep {
+	for e := range past.landmarks() {
+		if e.Kind == journal.SuperStepDone && e.N == superStep {
 			return r.forkedBehind(ctx, past, n, e, edit)
 		}
-		if err := past.ledger.redo(e); err != nil {
+		if err := past.ledger.follow(e); err != nil {
 			return n, err
 		}
 	}

@@ -174,9 +174,11 @@ func again() retrypolicy.WorkflowNodeRetryPolicy {
 type shape struct {
 	name  string
 	graph func(a agent) (*graph.Graph[State, Update], error)
+	// wide is how many calls can be under way at the same time.
+	wide int
 }
 
-var shapes = []shape{{"everything", everything}, {"nested", nested}, {"long", long}}
+var shapes = []shape{{"everything", everything, 6}, {"nested", nested, 6}, {"long", long, 3}}
 
 // everything has a fan-out, a join, a loop, a subgraph, a catch handler, a Goto, a deferred node, a retry, and tasks with
 // durable steps, branches, a sleep, a question and a signal.

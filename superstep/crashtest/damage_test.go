@@ -293,7 +293,7 @@ func TestDamage_OtherColumns(t *testing.T) {
 	f := finish(t, "everything")
 	events := len(f.runs[0].events)
 	whole, cut := f.file(t, events), f.file(t, events*2/3)
-	for i := 0; i < len(all); i += columnStride { //nolint:modernize // the stride is larger with -race
+	for i := 0; i < len(all); i += columnStride {
 		d := all[i]
 		for name, path := range map[string]string{"ended": whole, "under way": cut} {
 			t.Run(name+" "+d.query, func(t *testing.T) {
