@@ -29,7 +29,7 @@ func oldAgent(tb testing.TB, c *meter) *graph.Graph[oldState, oldUpdate] {
 	})
 	review := b.Node("review", func(ctx context.Context, s oldState) (oldUpdate, error) {
 		_, err := asks("?")(ctx, st{})
-		return oldUpdate{s.Text}, err
+		return oldUpdate(s), err
 	})
 	b.Start(look)
 	b.Edge(look, review)
