@@ -119,7 +119,7 @@ func TestCrash_ARunWhoseProcessesAllDieComesToItsEnd(t *testing.T) {
 				o.settle(t)
 				events := readJournal(t, j)
 				for about := range want.calls {
-					if recordedBy[about] == 0 && outcomeIn(events, about) == recorded {
+					if recordedBy[about] == 0 && outcomeIn(events, about, true) == recorded {
 						recordedBy[about] = j.Process
 					}
 					if by := recordedBy[about]; by != 0 && by < j.Process {
@@ -222,17 +222,20 @@ type outcome int
 const (
 	unknown outcome = iota
 	recorded
-	unheeded // a failure behind which its scope has not gone on: the next process tries again
+	unheeded // the failure of a step behind which its scope has not gone on: the next process tries again
 )
 
 // outcome says whether what the desk has said about something is in the journal.
-func (c *crashed) outcome(about string) outcome { return outcomeIn(c.events, about) }
+func (c *crashed) outcome(about string) outcome { return outcomeIn(c.events, about, true) }
 
-func outcomeIn(events []journal.Event, about string) outcome {
+// outcomeIn says it of any events. Whole says that they do not end inside an append.
+func outcomeIn(events []journal.Event, about string, whole bool) outcome {
 	for i, e := range events {
 		switch {
 		case !bytes.Contains(e.Payload, []byte(answerTo(about))):
 		case e.Kind != journal.StepError:
+			return recorded
+		case e.Name == "" && whole: // each node that fails here has a handler
 			return recorded
 		case slices.ContainsFunc(events[i+1:], func(next journal.Event) bool {
 			again := next.Kind == e.Kind && next.Name == e.Name && next.N == e.N

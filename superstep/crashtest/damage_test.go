@@ -316,7 +316,7 @@ func TestDamage_OtherColumns(t *testing.T) {
 					return
 				}
 				for about := range desk.ledger.by(1) {
-					assert.NotEqual(t, recorded, outcomeIn(f.cut(events*2/3, true)[0].events, about), "%s was repeated", about)
+					assert.NotEqual(t, recorded, outcomeIn(f.cut(events*2/3, true)[0].events, about, false), "%s was repeated", about)
 				}
 			})
 		}
