@@ -1,0 +1,88 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// CutAt lets the next write come to a place, does something to its connections, and fails every call from then on, as if the
+// process had died.
+func (s *Store) CutAt(name string, kill func()) {
+	var dead atomic.Bool
+	cut := fmt.Errorf("cut off %s: %w", name, io.ErrUnexpectedEOF)
+	hook := func(p place) error {
+		switch {
+		case string(p) == name && !dead.Swap(true):
+			kill()
+			if p != behindEnd {
+				return nil // what comes of it is for the connection to find out
+			}
+			return cut
+		case dead.Load():
+			return cut
+		}
+		return nil
+	}
+	s.hook.Store(&hook)
+}
+
+// At calls f whenever a write comes to a place, and fails the write there with what it returns.
+func (s *Store) At(name string, f func() error) {
+	hook := func(p place) error {
+		if string(p) == name {
+			return f()
+		}
+		return nil
+	}
+	s.hook.Store(&hook)
+}
+
+// Place is where the store is, for errors.
+func (s *Store) Place() string { return s.place }
+
+// Schema is the name of its schema.
+func (s *Store) Schema() string { return s.schema }
+
+// Pids are the backends of its committers. No write may be under way.
+func (s *Store) Pids() (pids []uint32) {
+	for _, c := range s.committers {
+		if c.conn != nil {
+			pids = append(pids, c.conn.PgConn().PID())
+		}
+	}
+	return pids
+}
+
+// Lock is the session's lock.
+func (s *Store) Lock() int64 { return s.session.name() }
+
+// SessionPid is the backend of its session. The session must not be changing.
+func (s *Store) SessionPid() uint32 { return s.session.conn.PgConn().PID() }
+
+// Settings are those of the committer's connection.
+func (s *Store) Settings(name string) (value string, err error) {
+	err = s.committers[0].conn.QueryRow(context.Background(), "SELECT current_setting($1)", name).Scan(&value)
+	return value, err
+}
+
+// Leases is how many leases the store keeps in mind. No write may be under way.
+func (s *Store) Leases() (n int) {
+	for _, c := range s.committers {
+		n += len(c.tx.leases)
+	}
+	return n
+}
+
+// Explain is the plan of the statement with arguments.
+func Explain(ctx context.Context, conn *pgx.Conn, sql string, args ...any) (string, error) {
+	rows, err := conn.Query(ctx, "EXPLAIN (COSTS OFF) "+sql, args...)
+	if err != nil {
+		return "", err
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return fmt.Sprint(lines), err
+}

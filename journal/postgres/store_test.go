@@ -1,0 +1,192 @@
+package postgres_test
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/journal/journaltest"
+	"github.com/pawl-go/pawl/journal/postgres"
+)
+
+func TestMain(m *testing.M) {
+	if child := os.Getenv(childEnv); child != "" {
+		os.Exit(runChild(child))
+	}
+	theServer.launch()
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		theServer.stop() // with all schemas, if it is ours
+		os.Exit(code)
+	}))
+}
+
+// The suite that every store passes.
+func TestStore(t *testing.T) {
+	dsn(t)
+	suite(t)
+}
+
+// The suite with several connections that write.
+func TestStoreWithCommitters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the same again")
+	}
+	dsn(t)
+	suite(t, postgres.Committers(3))
+}
+
+func suite(t *testing.T, opts ...postgres.Option) {
+	t.Helper()
+	again := func(t *testing.T, s journal.Store) journal.Store {
+		t.Helper()
+		return open(t, s.(*postgres.Store).Schema(), opts...)
+	}
+	journaltest.Run(t, journaltest.Harness{
+		Open: func(t *testing.T) journal.Store {
+			t.Helper()
+			return open(t, usedSchema(t), opts...)
+		},
+		Reopen: func(t *testing.T, s journal.Store) journal.Store {
+			t.Helper()
+			require.NoError(t, s.(*postgres.Store).Close())
+			return again(t, s)
+		},
+		Second:  again,
+		Cuts:    cuts(),
+		Corrupt: corrupt,
+	})
+}
+
+// cuts are the places where a write can be cut off: the server ends the connection before, in and behind it.
+func cuts() []journaltest.Cut {
+	cut := func(name, place string, when journaltest.When, later bool) journaltest.Cut {
+		return journaltest.Cut{Name: name, When: when, Arm: func(t *testing.T, s journal.Store) {
+			t.Helper()
+			store := s.(*postgres.Store)
+			killer := attach(t, store.Schema())
+			kill := func() {
+				for _, pid := range store.Pids() {
+					_, _ = killer.Exec(context.Background(), "SELECT pg_terminate_backend($1, 5000)", pid)
+				}
+			}
+			if later {
+				done := make(chan struct{})
+				t.Cleanup(func() { <-done })
+				now := kill
+				kill = func() { go func() { defer close(done); now() }() }
+			}
+			store.CutAt(place, kill)
+		}}
+	}
+	return []journaltest.Cut{
+		cut("before the transaction", "before the transaction", journaltest.Before, false),
+		cut("before the commit", "before the commit", journaltest.Before, false),
+		cut("in the commit", "before the commit", journaltest.Inside, true),
+		cut("behind the commit", "behind the commit", journaltest.After, false),
+	}
+}
+
+// corrupt changes a byte of the row that has an event.
+func corrupt(t *testing.T, s journal.Store, run string, seq int64) {
+	t.Helper()
+	conn := attach(t, s.(*postgres.Store).Schema())
+	tag, err := conn.Exec(t.Context(), `UPDATE events SET data = set_byte(data, length(data) / 2, 255 - get_byte(data, length(data) / 2))
+		WHERE run = (SELECT key FROM runs WHERE id = $1) AND seq <= $2 AND seq + n > $2`, []byte(run), seq)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, tag.RowsAffected())
+}
+
+// newSchema is the name of a schema that is not there yet, and is dropped behind the test.
+func newSchema(tb testing.TB) string {
+	tb.Helper()
+	dsn(tb)
+	name := "t_" + strings.ToLower(rand.Text())
+	tb.Cleanup(func() { exec1(tb, "public", "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE") })
+	return name
+}
+
+// used are schemas that tests have done with. To make one takes longer than most tests.
+var used = make(chan string, 10)
+
+// usedSchema is the name of a schema without runs.
+func usedSchema(tb testing.TB) (name string) {
+	tb.Helper()
+	dsn(tb)
+	select {
+	case name = <-used:
+		exec1(tb, name, "DELETE FROM runs; DELETE FROM events; DELETE FROM inbox")
+	default:
+		name = "t_" + strings.ToLower(rand.Text())
+	}
+	tb.Cleanup(func() {
+		select {
+		case used <- name:
+		default:
+		}
+	})
+	return name
+}
+
+func open(tb testing.TB, schema string, opts ...postgres.Option) *postgres.Store {
+	tb.Helper()
+	s, err := postgres.Open(tb.Context(), dsn(tb), append([]postgres.Option{postgres.Schema(schema)}, opts...)...)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
+	return s
+}
+
+// newRun is a run with its first event.
+func newRun(id string) journal.NewRun {
+	return journal.NewRun{
+		Run:    journal.Run{ID: id, Kind: journal.GraphRun, Name: "g"},
+		Events: []journal.Event{{Kind: journal.RunStart, Time: time.Now()}},
+	}
+}
+
+// held makes a run and holds it.
+func held(tb testing.TB, s journal.Store, id string) journal.Lease {
+	tb.Helper()
+	n := newRun(id)
+	n.Claim = journal.Claim{Owner: "me", TTL: time.Hour}
+	l, err := s.Create(tb.Context(), n)
+	require.NoError(tb, err)
+	return l
+}
+
+// add appends a step.
+func add(tb testing.TB, s journal.Store, l journal.Lease, after int64) error {
+	tb.Helper()
+	return s.Append(tb.Context(), l, journal.Append{After: after, Events: stepOf(after)})
+}
+
+// read returns the events of a run.
+func read(tb testing.TB, s journal.Store, run string) []journal.Event {
+	tb.Helper()
+	var events []journal.Event
+	for e, err := range s.Events(tb.Context(), run, 0) {
+		require.NoError(tb, err)
+		events = append(events, e)
+	}
+	return events
+}
+
+// payload is that of the measured layouts: 300 bytes of JSON.
+func payload() []byte {
+	b := []byte(`{"text":"`)
+	for len(b) < 298 {
+		b = append(b, 'x')
+	}
+	return append(b, `"}`...)
+}
+
+func stepOf(n int64) []journal.Event {
+	return []journal.Event{{Kind: journal.StepDone, Name: "step", N: int(n), Time: time.Now(), Payload: payload()}}
+}
