@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/pawl-go/pawl/task"
 )
 
 const branchCall callKind = "Branch"
 
-// Branch calls fn with a scope of its own, in which its durable calls are found again. It is for code that makes durable calls
-// in several goroutines at the same time, since their calls have no order: give each goroutine a Branch.
+// Branch calls fn with a scope of its own, in which its durable calls are found again. It is for code that makes durable
+// calls in several goroutines at the same time: the calls of one scope are made one after the other, so each goroutine gets
+// a Branch.
 //
 //	var g errgroup.Group
 //	for _, city := range cities {
@@ -21,10 +21,11 @@ const branchCall callKind = "Branch"
 //	err := g.Wait()
 //
 // Fn runs on the caller's goroutine, and its error is returned as it is. A Branch itself leaves no record: its code runs
-// again with the code around it. A branch that waits suspends what it is part of, at its next durable call at the latest;
-// other branches begin and go on until they return. Branches of one name that run at the same time are an *OverlapError; one
-// after the other they are counted. Durable calls with fn's context after fn has returned are a *ScopeEndedError. All other
-// errors are those of Step. A panic of fn is a *task.PanicError.
+// again with the code around it. Branches may overlap each other and the calls around them; only those of one name that
+// run at the same time are an *OverlapError, and one after the other they are counted. A branch that waits suspends what
+// it is part of, at its next durable call at the latest; other branches begin and go on until they return. Durable calls
+// with fn's context after fn has returned are a *ScopeEndedError. All other errors are those of Step. A panic of fn is a
+// *task.PanicError.
 //
 // Inside a step, and in a context that belongs to no run, it just calls fn.
 func Branch(ctx context.Context, name string, fn func(ctx context.Context) error) (err error) {
@@ -42,11 +43,11 @@ func Branch(ctx context.Context, name string, fn func(ctx context.Context) error
 	if s == nil {
 		return callBranch(ctx, name, fn)
 	}
-	child, c, err := s.enterBranch(ctx, name)
+	child, err := s.enterBranch(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer c.exit()
+	defer s.exitBranch(name)
 	defer child.leave(&err)
 	return callBranch(context.WithValue(ctx, Key{}, child), name, fn)
 }
@@ -57,33 +58,37 @@ func callBranch(ctx context.Context, name string, fn func(ctx context.Context) e
 }
 
 // enterBranch begins a branch. What is behind the failures of the scope's calls shows that they were handled.
-func (s *Scope) enterBranch(ctx context.Context, name string) (*Scope, *call, error) {
-	key := "branch\x00" + name // not counted with the calls of that name
+func (s *Scope) enterBranch(ctx context.Context, name string) (*Scope, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.over(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if s.stopped != nil {
-		return nil, nil, s.stopped
+		return nil, s.stopped
 	}
-	if s.flying[key] != nil {
-		s.stopped = &OverlapError{RunID: s.x.id, Scope: s.path, Name: name}
-		return nil, nil, s.stopped
+	b := s.branches[name]
+	if b == nil {
+		b = &branches{}
+		s.branches[name] = b
 	}
-	c := &call{s: s, name: key, n: s.uses[key] + 1, begun: time.Now()}
+	if b.open {
+		s.stopped = &OverlapError{RunID: s.x.id, Scope: s.path, Name: name, Other: name, Branches: true}
+		return nil, s.stopped
+	}
 	if ctx.Err() == nil { // a branch whose context a failure has ended handles nothing
 		s.settleAll()
 	}
-	s.begin(c)
-	child := s.x.scope(s.branchPath(name, c.n))
-	child.parent, child.base = s, s.base
-	child.alive = func() error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.over()
-	}
-	return child, c, nil
+	b.begun++
+	b.open = true
+	return s.branch(s.branchPath(name, b.begun)), nil
+}
+
+// exitBranch makes room for the next branch of the name.
+func (s *Scope) exitBranch(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.branches[name].open = false
 }
 
 // leave ends a branch that has returned err. If it was stopped, so is the scope around it.

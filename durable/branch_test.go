@@ -135,43 +135,49 @@ func TestBranchesOfOneNameOneAfterTheOtherAreCounted(t *testing.T) {
 	assert.Equal(t, []string{"step:done s in b#1", "step:done s in b#2", "step:done s in b#3", "step:done b"}, kinds(t, store, "r")[1:5])
 }
 
-// Steps of different names may overlap in one scope; which of them is met first on replay does not matter then.
-func TestDifferentNamesMayOverlap(t *testing.T) {
+// The calls of one scope have an order, so two at the same time are refused, whatever they are called. Branches may overlap
+// each other and the calls around them.
+func TestCallsThatOverlapAreRefusedUnlessInBranches(t *testing.T) {
 	store, c := memory.New(), &counter{}
-	turn := 0
-	wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
-		names := []string{"a", "b"}
-		if turn++; turn > 1 {
-			names = []string{"b", "a"}
+	step := func(name string) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := durable.Step(ctx, name, func(context.Context) (int, error) {
+				c.add(name)
+				runHook(ctx)
+				return 0, nil
+			})
+			return err
 		}
-		call := func(name string) func(ctx context.Context) error {
-			return func(ctx context.Context) error {
-				_, err := durable.Step(ctx, name, func(ctx context.Context) (int, error) {
-					c.add(name)
-					runHook(ctx)
-					return 0, nil
-				})
-				return err
-			}
-		}
-		var err1, err2 error
-		if turn == 1 {
-			err1, err2 = overlap(ctx, call(names[0]), call(names[1]))
-		} else {
-			err1, err2 = call(names[0])(ctx), call(names[1])(ctx)
-		}
-		if err := errors.Join(err1, err2); err != nil {
-			return 0, err
-		}
-		return 0, suspend(ctx)
+	}
+	in := func(name string) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return durable.Branch(ctx, name, step(name)) }
+	}
+	plain := durable.Workflow("plain", func(ctx context.Context, _ int) (int, error) {
+		err1, err2 := overlap(ctx, step("a"), step("b"))
+		return 0, errors.Join(err1, err2)
 	})
-	_, err := durable.Run(t.Context(), store, wf, "r", 0)
-	asError[*durable.SuspendedError](t, err)
-	release(t, store, "r")
-	_, err = durable.Run(t.Context(), store, wf, "r", 0)
-	require.NoError(t, err)
-	assert.Equal(t, 1, c.of("a"))
-	assert.Equal(t, 1, c.of("b"))
+	_, err := durable.Run(t.Context(), store, plain, "plain", 0)
+	refused := asError[*durable.OverlapError](t, err)
+	assert.Equal(t, []string{"b", "a"}, []string{refused.Name, refused.Other})
+	assert.Zero(t, c.of("b"))
+	assert.Contains(t, kinds(t, store, "plain"), "step:done a", "the one that was under way is recorded")
+
+	for name, calls := range map[string][2]func(ctx context.Context) error{
+		"two branches":                  {in("c"), in("d")},
+		"a branch beside a call":        {step("e"), in("f")},
+		"a call beside a branch":        {in("g"), step("h")},
+		"a branch and a call, one name": {in("i"), step("i")},
+	} {
+		wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+			err1, err2 := overlap(ctx, calls[0], calls[1])
+			if err := errors.Join(err1, err2); err != nil {
+				return 0, err
+			}
+			return 0, suspend(ctx)
+		})
+		_, err := durable.Run(t.Context(), store, wf, name, 0)
+		asError[*durable.SuspendedError](t, err)
+	}
 }
 
 func TestADurableCallAfterItsCodeHasReturned(t *testing.T) {
@@ -374,4 +380,104 @@ func TestAGroupThatOneFailureHasEndedReplaysWithThatFailure(t *testing.T) {
 		assert.Equal(t, "boom", out)
 		assert.Equal(t, calls, c.of("w"))
 	}
+}
+
+// What goes on in one branch says nothing of what another one has failed with: a node whose strands begin one after the
+// other is retried like any other.
+func TestAFailureThatAnAttemptReturnsIsCalledAgainByTheNext(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		store, c := memory.New(), &counter{}
+		node := func(ctx context.Context) error {
+			branch := func(name string, fn func() error) error {
+				return durable.Branch(ctx, name, func(ctx context.Context) error {
+					_, err := durable.Step(ctx, "s", func(context.Context) (int, error) { return 0, fn() })
+					return err
+				})
+			}
+			errA := branch("a", func() error {
+				if c.add("a") == 1 {
+					return errBoom
+				}
+				return nil
+			})
+			errB := branch("b", func() error { c.add("b"); return nil })
+			if errA != nil {
+				if _, err := counted(ctx, c, "clean up", 1); err != nil {
+					return err
+				}
+			}
+			_, err := durable.Once(ctx, "once", func(context.Context) (int, error) { c.add("once"); return 0, errBoom })
+			if err == nil {
+				return errors.New("no error")
+			}
+			return errors.Join(errA, errB)
+		}
+		x := open(t, store)
+		s := x.Task("1/node[0]", nil)
+		err := s.Outcome(node(s.Context(t.Context())))
+		require.ErrorContains(t, err, "boom")
+		require.NoError(t, x.Reopen(t.Context(), "1/node[0]", fmt.Errorf("attempt 1: %w", err)))
+		recorded := len(events(t, store, "g"))
+		assert.Equal(t, "step:reopened s in 1/node[0]/a#1", kinds(t, store, "g")[recorded-1])
+		require.NoError(t, x.Reopen(t.Context(), "1/node[0]", err), "it is reopened already")
+		assert.Len(t, events(t, store, "g"), recorded)
+		if crash {
+			x.Close(t.Context())
+			x = open(t, store)
+		}
+		s = x.Task("1/node[0]", nil)
+		require.NoError(t, node(s.Context(t.Context())))
+		x.Close(t.Context())
+		assert.Equal(t, 2, c.of("a"))
+		assert.Equal(t, 1, c.of("b"))
+		assert.Equal(t, 1, c.of("clean up"))
+		assert.Equal(t, 1, c.of("once"), "its failure is final")
+	}
+}
+
+// The event of a task that has failed for good names the calls it has failed with; who attempts it again calls these.
+func TestTheFailureOfATaskNamesItsCalls(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	node := func(ctx context.Context, upTo int) error { // which of its steps it comes to
+		_, err := durable.Step(ctx, "fails", func(context.Context) (int, error) {
+			if c.add("fails") == 1 {
+				return 0, errBoom
+			}
+			return 0, nil
+		})
+		if err != nil {
+			if _, cerr := counted(ctx, c, "clean up", 1); cerr != nil {
+				return cerr
+			}
+			return err
+		}
+		for _, name := range []string{"x", "y"}[:upTo] {
+			if _, err := counted(ctx, c, name, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	x := open(t, store)
+	s := x.Task("1/node[0]", nil)
+	err := s.Outcome(node(s.Context(t.Context()), 0))
+	e, _ := x.Error(err)
+	e.Scope = "1/node[0]"
+	m, merr := durable.FailureOf(e)
+	require.NoError(t, merr)
+	assert.Equal(t, []durable.FailedCall{{Scope: "1/node[0]", Name: "fails", N: 1}}, m.Failed)
+	require.NoError(t, x.Append(t.Context(), e))
+	require.NoError(t, x.Finish(t.Context(), x.Failure(err, durable.CodeAgentError), time.Time{}))
+	_, err = durable.PrepareRetry(t.Context(), store, "g", "g2")
+	require.NoError(t, err)
+	for upTo := range 3 { // it dies behind each of its steps
+		x, err := durable.Open(t.Context(), durable.Settings{Store: store}, "g2", nil)
+		require.NoError(t, err)
+		s := x.Task("1/node[0]", nil)
+		require.NoError(t, s.Outcome(node(s.Context(t.Context()), upTo)))
+		x.Close(t.Context())
+	}
+	assert.Equal(t, 2, c.of("fails"))
+	assert.Equal(t, 1, c.of("x"))
+	assert.Equal(t, 1, c.of("y"))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // cancelKey makes cancelling a run twice harmless.
-const cancelKey = "pawl:cancel"
+const cancelKey = ownKeys + "cancel"
 
 // Cancel ends a run for good, and the runs it has started with RunChild and that were not detached. If nobody is at work on
 // the run it is cancelled when Cancel returns; if somebody is, in this process or another, its context ends with a
@@ -20,39 +20,58 @@ const cancelKey = "pawl:cancel"
 //
 // Errors: a *journal.NotFoundError, a *journal.RefusedError with journal.ErrEnded if the run has ended in another way, a
 // *ContinuationChainError, and those of the store.
-func Cancel(ctx context.Context, store journal.Store, id, reason string, opts ...SendOption) error {
-	o := newSendOptions(store, opts)
-	for seen := (chain{}); ; {
-		err := cancelRun(ctx, o.settings, id, reason)
+func Cancel(ctx context.Context, store journal.Store, id, reason string, opts ...CommonOption) error {
+	o, err := newSendOptions(store, opts)
+	if err != nil {
+		return err
+	}
+	c := canceller{settings: o.settings, reason: reason, seen: map[string]bool{}}
+	return c.cancel(ctx, id)
+}
+
+// canceller cancels a run and what it has started.
+type canceller struct {
+	settings Settings
+	reason   string
+	seen     map[string]bool // runs that were cancelled, or are about to be: children may form a cycle
+}
+
+// cancel cancels a run, or what it goes on as.
+func (c *canceller) cancel(ctx context.Context, id string) error {
+	for seen := (chain{}); !c.seen[id]; {
+		c.seen[id] = true
+		err := c.run(ctx, id)
 		if !errors.Is(err, journal.ErrEnded) {
 			return err
 		}
-		next, nerr := seen.next(ctx, o.settings, id)
+		next, nerr := seen.next(ctx, c.settings, id)
 		switch {
 		case nerr != nil:
 			return nerr
 		case next == "":
-			return cancelEnded(ctx, o.settings, id, reason, err)
+			return c.ended(ctx, id, err)
 		}
 		id = next
 	}
+	return nil
 }
 
-// cancelEnded is Cancel of a run that has ended already: if that was a cancel, its children may be left.
-func cancelEnded(ctx context.Context, s Settings, id, reason string, ended error) error {
-	run, err := s.Store.Load(ctx, id)
+// ended is the cancel of a run that has ended already: if that was a cancel, its children may be left.
+func (c *canceller) ended(ctx context.Context, id string, ended error) error {
+	run, err := c.settings.Store.Load(ctx, id)
 	if err != nil {
 		return err
 	}
 	if run.Status != journal.Cancelled {
 		return ended
 	}
-	return cancelChildren(ctx, s, id, reason)
+	return c.children(ctx, id)
 }
 
-// cancelRun cancels a run that nobody holds, or tells whoever holds it.
-func cancelRun(ctx context.Context, s Settings, id, reason string) error {
-	payload, err := s.Encode("reason", reason)
+// run cancels a run that nobody holds, or tells whoever holds it.
+func (c *canceller) run(ctx context.Context, id string) error {
+	s := c.settings
+	payload, err := s.Encode("reason", c.reason)
 	if err != nil {
 		return err
 	}
@@ -63,9 +82,10 @@ func cancelRun(ctx context.Context, s Settings, id, reason string) error {
 		case err == nil:
 			e := journal.Event{Kind: journal.RunCancelled, Time: Now(), Payload: payload}
 			if err := s.Store.Append(ctx, lease, journal.Append{After: lease.Head, Events: []journal.Event{e}}); err != nil {
+				c.letGo(ctx, lease)
 				return err
 			}
-			return cancelChildren(ctx, s, id, reason)
+			return c.children(ctx, id)
 		case !errors.Is(err, journal.ErrLocked):
 			return err
 		case told: // and it has not let go of the run in between
@@ -77,9 +97,19 @@ func cancelRun(ctx context.Context, s Settings, id, reason string) error {
 	}
 }
 
-// cancelChildren cancels what a cancelled run has started and not seen the end of.
-func cancelChildren(ctx context.Context, s Settings, id, reason string) error {
-	r, err := readRecord(ctx, s, id, true)
+// letGo gives up the lease of a run that could not be cancelled.
+func (c *canceller) letGo(ctx context.Context, lease journal.Lease) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	defer cancel()
+	if _, err := c.settings.Store.Renew(ctx, lease, 0); err != nil && !errors.Is(err, journal.ErrEnded) {
+		c.settings.Logger.Warn("pawl: a lease could not be given up; it ends by itself", "run", lease.Run, "error", err)
+	}
+}
+
+// children cancels what a cancelled run has started and not seen the end of.
+func (c *canceller) children(ctx context.Context, id string) error {
+	c.seen[id] = true
+	r, err := readRecord(ctx, c.settings, id, true)
 	if err != nil {
 		return err
 	}
@@ -88,7 +118,7 @@ func cancelChildren(ctx context.Context, s Settings, id, reason string) error {
 		if m.Detached {
 			continue
 		}
-		err := Cancel(ctx, s.Store, m.Child, reason, Using(s))
+		err := c.cancel(ctx, m.Child)
 		if err != nil && !errors.Is(err, journal.ErrEnded) && !errors.Is(err, journal.ErrNotFound) {
 			errs = append(errs, err)
 		}

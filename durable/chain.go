@@ -45,25 +45,12 @@ type chain map[string]bool
 // sent on.
 func (c chain) next(ctx context.Context, s Settings, id string) (string, error) {
 	run, err := s.Store.Load(ctx, id)
-	if err != nil {
+	if err != nil || run.Status != journal.Continued {
 		return "", err
 	}
-	if run.Status != journal.Continued {
-		return "", nil
-	}
-	r, err := readRecord(ctx, s, id, true)
+	m, err := continuation(ctx, s, run)
 	if err != nil {
 		return "", err
-	}
-	return c.follow(ctx, s, r)
-}
-
-// follow is next for a run whose record is known.
-func (c chain) follow(ctx context.Context, s Settings, r *record) (string, error) {
-	id := r.run.ID
-	var m continuedMeta
-	if err := readMeta(r.last, &m); err != nil {
-		return "", &ReplayError{RunID: id, Seq: r.last.Seq, Err: err}
 	}
 	broken := func(reason ChainReason) error {
 		return &ContinuationChainError{RunID: id, Next: m.Next, Reason: reason}
@@ -72,16 +59,34 @@ func (c chain) follow(ctx context.Context, s Settings, r *record) (string, error
 	if c[m.Next] {
 		return "", broken(ChainCycle)
 	}
-	run, err := s.Store.Load(ctx, m.Next)
+	there, err := s.Store.Load(ctx, m.Next)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return "", broken(ChainMissing)
 	case err != nil:
 		return "", err
-	case run.Link != journal.Link{Kind: journal.Continuation, Run: id}:
+	case there.Link != journal.Link{Kind: journal.Continuation, Run: id}:
 		return "", broken(ChainForeign)
+	case there.Status.Terminal() && there.Status != journal.Continued:
+		return m.Next, nil // and takes no messages
 	}
-	return m.Next, forward(ctx, s, r, m.Next)
+	return m.Next, forward(ctx, s, id, m.Next)
+}
+
+// continuation reads the last event of a run that was continued, and no other one.
+func continuation(ctx context.Context, s Settings, run journal.Run) (m continuedMeta, err error) {
+	for e, err := range s.Store.Events(ctx, run.ID, run.Head-1) {
+		if err != nil {
+			return m, err
+		}
+		if err = readMeta(e, &m); err != nil {
+			return m, &ReplayError{RunID: run.ID, Seq: e.Seq, Err: err}
+		}
+	}
+	if m.Next == "" {
+		return m, &ReplayError{RunID: run.ID, Seq: run.Head, Err: errGap}
+	}
+	return m, nil
 }
 
 // last returns the run that a run goes on as in the end: itself, if it was not continued.
@@ -97,18 +102,23 @@ func last(ctx context.Context, s Settings, id string) (journal.Run, error) {
 	}
 }
 
-// forward sends on what a run has not consumed. Keys make sure that each message gets there once.
-func forward(ctx context.Context, s Settings, r *record, next string) error {
-	inbox, err := s.Store.Inbox(ctx, r.run.ID, 0)
+// forward sends on what a run has not consumed: signals, and a cancel that came too late for it. Keys make sure that each
+// message gets there once.
+func forward(ctx context.Context, s Settings, id, next string) error {
+	inbox, err := s.Store.Inbox(ctx, id, 0)
+	if err != nil || len(inbox) == 0 {
+		return err
+	}
+	r, err := readRecord(ctx, s, id, true)
 	if err != nil {
 		return err
 	}
 	for _, m := range inbox {
-		if m.Kind != journal.SignalMessage || r.taken[m.Seq] {
+		if m.Kind == journal.AnswerMessage || r.taken[m.Seq] {
 			continue
 		}
 		if m.Key == "" {
-			m.Key = fmt.Sprintf("pawl:forward:%d:%s", m.Seq, r.run.ID)
+			m.Key = fmt.Sprintf("%sforward:%d:%s", ownKeys, m.Seq, id)
 		}
 		if _, err := s.Store.Send(ctx, next, m); err != nil && !errors.Is(err, journal.ErrEnded) {
 			return err

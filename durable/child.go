@@ -129,7 +129,11 @@ func (s *Scope) child(ctx context.Context, w *spawn) error {
 		settings: s.x.settings, program: w.program, input: data,
 		link: journal.Link{Kind: journal.ChildOf, Run: s.x.id},
 	}
-	return c.childEnded(ctx, w, m.Child, r.run(ctx, m.Child, w.out))
+	err = r.run(ctx, m.Child, w.out)
+	if _, lost := err.(*RunLostError); lost { //nolint:errorlint // just what run has returned
+		err = r.run(ctx, m.Child, w.out) // who has taken it may have let go of it, or has a lease that ends
+	}
+	return c.childEnded(ctx, w, m.Child, err)
 }
 
 // childRun says which run is the child, which is recorded before the child is begun.
@@ -201,12 +205,14 @@ func (c *call) childEnded(ctx context.Context, w *spawn, id string, err error) e
 		}, 0)
 	case *SuspendedError:
 		return c.s.suspend(Wait{Scope: c.s.path, Child: id, Due: e.Due})
-	case *RunLockedError, *RunLostError: // somebody else is at it
-		return c.s.suspend(Wait{Scope: c.s.path, Child: id})
+	case *RunLockedError: // somebody else is at it, who may be dead
+		return c.s.suspend(Wait{Scope: c.s.path, Child: id, Due: e.Until})
+	case *RunLostError:
+		return c.s.suspend(Wait{Scope: c.s.path, Child: id, Due: Now()})
 	case *RunConflictError, *ContinuationChainError:
 		return c.fail(ctx, err, 0)
 	case *RunStoppedError:
-		return c.cut(ctx, err)
+		return c.cut(ctx, err, cutMeta{})
 	}
 	if cancelled, is := find[*RunCancelledError](err); is {
 		return c.fail(ctx, &ChildWorkflowError{

@@ -196,7 +196,11 @@ func TestAChildThatSomebodyElseHoldsIsWaitedFor(t *testing.T) {
 	child := durable.Workflow("child", func(ctx context.Context, _ int) (int, error) { return 0, suspend(ctx) })
 	_, err := durable.Run(t.Context(), store, family(child), "p", 1)
 	asError[*durable.SuspendedError](t, err)
-	hold(t, store, "p-child#1")
+	lease := hold(t, store, "p-child#1")
 	_, err = durable.Run(t.Context(), store, family(child), "p", 1)
-	assert.Equal(t, []durable.Wait{{Child: "p-child#1"}}, asError[*durable.SuspendedError](t, err).Waits)
+	waits := asError[*durable.SuspendedError](t, err)
+	assert.Equal(t, []durable.Wait{{Child: "p-child#1", Due: lease.Until}}, waits.Waits, "its owner may be dead by then")
+	run, err := store.Load(t.Context(), "p")
+	require.NoError(t, err)
+	assert.Equal(t, lease.Until, run.Due)
 }

@@ -84,12 +84,13 @@ func (r *inline) cancelled(ctx context.Context, x *Execution, cancelled *RunCanc
 	return x.CancelChildren(ctx, cancelled)
 }
 
-// CancelChildren is for executors: it cancels the runs that a cancelled one has started, and returns the error of that, which says if they
-// could not all be reached. It does not end with ctx.
+// CancelChildren is for executors: it cancels the runs that a cancelled one has started, and returns the error of that,
+// which says if they could not all be reached. It does not end with ctx.
 func (x *Execution) CancelChildren(ctx context.Context, cancelled *RunCancelledError) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
-	if err := cancelChildren(ctx, x.settings, x.id, cancelled.Reason); err != nil {
+	c := canceller{settings: x.settings, reason: cancelled.Reason, seen: map[string]bool{}}
+	if err := c.children(ctx, x.id); err != nil {
 		return fmt.Errorf("%w (its children could not all be cancelled: %w)", cancelled, err)
 	}
 	return cancelled

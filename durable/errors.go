@@ -52,10 +52,8 @@ func (e *SuspendedError) Error() string {
 			parts = append(parts, fmt.Sprintf("an answer to question %q", w.Question))
 		case w.Signal != "":
 			parts = append(parts, fmt.Sprintf("signal %q", w.Signal))
-		case w.Child != "":
-			parts = append(parts, fmt.Sprintf("child run %q", w.Child))
 		default:
-			parts = append(parts, "the time "+w.Due.Format(time.RFC3339))
+			parts = append(parts, fmt.Sprintf("child run %q", w.Child))
 		}
 	}
 	return fmt.Sprintf("pawl: run %q is suspended; it waits for %s: run it again with the same id when that is there",
@@ -106,10 +104,14 @@ func (e *RunLockedError) Error() string {
 // Unwrap returns journal.ErrLocked.
 func (e *RunLockedError) Unwrap() error { return journal.ErrLocked }
 
+// Unretryable is true: its owner may be at work for hours.
+func (e *RunLockedError) Unretryable() bool { return true }
+
 // RunConflictError says that a run of this id exists and is not the one that was meant.
 type RunConflictError struct {
 	RunID string
-	// What differs: "name", "input", "graph", "version", "kind".
+	// What differs: "name", "input", "graph", "version", "kind", "thread"; "origin", if the run was made from another one, or
+	// "id", if a run was to be its own child.
 	What string
 	// Detail says more, for people.
 	Detail string
@@ -117,9 +119,18 @@ type RunConflictError struct {
 
 // Error says what differs.
 func (e *RunConflictError) Error() string {
-	return fmt.Sprintf("pawl: run %q exists with another %s: %s: use another id, or the %s it was started with",
-		e.RunID, e.What, e.Detail, e.What)
+	text := fmt.Sprintf("pawl: run %q exists with another %s: %s: use another id", e.RunID, e.What, e.Detail)
+	switch e.What {
+	case "id":
+		return fmt.Sprintf("pawl: run %q is there already: %s: use another id", e.RunID, e.Detail)
+	case "origin":
+		return text
+	}
+	return text + ", or the " + e.What + " it was started with"
 }
+
+// Unretryable is true: the run stays what it is.
+func (e *RunConflictError) Unretryable() bool { return true }
 
 // EndedError is for executors: a run has ended already.
 type EndedError struct {
@@ -135,6 +146,9 @@ func (e *EndedError) Error() string {
 
 // Unwrap returns journal.ErrEnded.
 func (e *EndedError) Unwrap() error { return journal.ErrEnded }
+
+// Unretryable is true.
+func (e *EndedError) Unretryable() bool { return true }
 
 // StoreUnavailableError says that the store went out of reach. What was acknowledged is kept; run it again with the same id
 // and it goes on from there.
@@ -230,16 +244,24 @@ type NonDeterminismError struct {
 	Seq   int64 // the event that does not fit
 	// Recorded is what the journal has, Met what the code did instead.
 	Recorded, Met string
+	// Plan is true if it is the plan of a graph that differs: what its routers, reducers or Gotos made of the same updates.
+	Plan bool
 }
 
 // Error names both.
 func (e *NonDeterminismError) Error() string {
-	where := "its body"
+	where, remedy := "its body", "restore the old order, or put the change behind durable.Gate"
 	if e.Scope != "" {
 		where = fmt.Sprintf("%q", e.Scope)
 	}
-	return fmt.Sprintf("pawl: run %q: %s is not deterministic: event %d records %s where the code now has %s: "+
-		"restore the old order, or put the change behind durable.Gate", e.RunID, where, e.Seq, e.Recorded, e.Met)
+	if e.Plan {
+		remedy = "routers and reducers must be pure: restore the old answer"
+		if where = "its graph"; e.Scope != "" {
+			where = fmt.Sprintf("subgraph %q", e.Scope)
+		}
+	}
+	return fmt.Sprintf("pawl: run %q: %s is not deterministic: event %d records %s where the code now has %s: %s",
+		e.RunID, where, e.Seq, e.Recorded, e.Met, remedy)
 }
 
 // Unretryable is true.
@@ -263,16 +285,24 @@ func (e *ReplayError) Unwrap() error { return e.Err }
 // Unretryable is true.
 func (e *ReplayError) Unretryable() bool { return true }
 
-// OverlapError says that two durable calls of one name were under way in one scope at the same time, so that they could not be
-// told apart when they are met again.
+// OverlapError says that a durable call began while another one of its scope was under way. Calls of a scope have an order,
+// by which they are found again; goroutines that make calls at the same time need a Branch each.
 type OverlapError struct {
-	RunID, Scope, Name string
+	RunID, Scope string
+	// Name is the call that was refused, Other the one that was under way.
+	Name, Other string
+	// Branches is true if they are two branches, of the same name.
+	Branches bool
 }
 
 // Error names the calls.
 func (e *OverlapError) Error() string {
-	return fmt.Sprintf("pawl: run %q: two calls named %q overlap in scope %q: give them different names, "+
-		"or each its own durable.Branch", e.RunID, e.Name, e.Scope)
+	if e.Branches {
+		return fmt.Sprintf("pawl: run %q: two branches named %q overlap in scope %q: give each a name of its own",
+			e.RunID, e.Name, e.Scope)
+	}
+	return fmt.Sprintf("pawl: run %q: call %q began while call %q of scope %q was under way: make them one after the other, "+
+		"or give each goroutine its own durable.Branch", e.RunID, e.Name, e.Other, e.Scope)
 }
 
 // Unretryable is true.
@@ -288,6 +318,9 @@ func (e *ScopeEndedError) Error() string {
 	return fmt.Sprintf("pawl: run %q: a durable call came after its code had returned (scope %q): wait for every goroutine "+
 		"that makes durable calls before returning", e.RunID, e.Scope)
 }
+
+// Unretryable is true.
+func (e *ScopeEndedError) Unretryable() bool { return true }
 
 // AbandonedError says that a durable call came from code that was left behind, since it had ignored the end of its context. It
 // writes nothing.

@@ -22,8 +22,8 @@ func TestErrorsNameWhatAndWhere(t *testing.T) {
 		says []string
 	}{
 		{&durable.SuspendedError{RunID: "r", Waits: []durable.Wait{
-			{Question: "ask1"}, {Signal: "s"}, {Child: "c"}, {Due: at},
-		}}, []string{`"r"`, `question "ask1"`, `signal "s"`, `child run "c"`, "2026-01-02T03:04:05Z"}},
+			{Question: "ask1"}, {Signal: "s"}, {Child: "c"},
+		}}, []string{`"r"`, `question "ask1"`, `signal "s"`, `child run "c"`}},
 		{&durable.RunLockedError{RunID: "r", Owner: "o", Until: at}, []string{`"r"`, `"o"`, "2026-01-02T03:04:05Z"}},
 		{&durable.RunConflictError{RunID: "r", What: "input", Detail: "d"}, []string{`"r"`, "another input", "d"}},
 		{&durable.EndedError{Run: journal.Run{ID: "r", Status: journal.Failed}}, []string{`"r"`, "failed"}},
@@ -33,7 +33,8 @@ func TestErrorsNameWhatAndWhere(t *testing.T) {
 		{&durable.RunCancelledError{RunID: "r", Reason: "why"}, []string{`"r"`, "why"}},
 		{&durable.NonDeterminismError{RunID: "r", Scope: "b#1", Seq: 4, Recorded: "X", Met: "Y"}, []string{`"r"`, `"b#1"`, "4", "X", "Y"}},
 		{&durable.ReplayError{RunID: "r", Seq: 4, Err: errBoom}, []string{`"r"`, "event 4", "boom"}},
-		{&durable.OverlapError{RunID: "r", Scope: "s", Name: "n"}, []string{`"r"`, `"s"`, `"n"`, "Branch"}},
+		{&durable.OverlapError{RunID: "r", Scope: "s", Name: "n", Other: "o"}, []string{`"r"`, `"s"`, `"n"`, `"o"`, "durable.Branch"}},
+		{&durable.OverlapError{RunID: "r", Name: "n", Other: "n", Branches: true}, []string{`"r"`, `branches named "n"`, "a name of its own"}},
 		{&durable.ScopeEndedError{RunID: "r", Scope: "s"}, []string{`"r"`, `"s"`}},
 		{&durable.AbandonedError{RunID: "r", Scope: "s"}, []string{`"r"`, `"s"`}},
 		{&durable.PlacementError{Call: "Once", Why: "why"}, []string{"durable.Once", "why"}},

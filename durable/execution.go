@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/pawl-go/pawl/classifier"
 	"github.com/pawl-go/pawl/journal"
@@ -43,6 +45,21 @@ const (
 	inboxPoll = time.Second
 )
 
+// fault says what is wrong with the settings.
+func (s Settings) fault() error {
+	var bad []error
+	if s.PayloadLimit < 0 {
+		bad = append(bad, fmt.Errorf("PayloadLimit %d is less than 0: 0 is the default", s.PayloadLimit))
+	}
+	if s.LeaseTTL < 0 {
+		bad = append(bad, fmt.Errorf("LeaseTTL %v is less than 0: 0 is the default", s.LeaseTTL))
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return &OptionError{Call: "Using", Err: errors.Join(bad...)}
+}
+
 func (s Settings) withDefaults() Settings {
 	if s.PayloadLimit == 0 {
 		s.PayloadLimit = journal.DefaultPayloadLimit
@@ -57,6 +74,7 @@ func (s Settings) withDefaults() Settings {
 		s.Logger = slog.Default()
 	}
 	s.Classifier = classifier.Guard(s.Classifier, s.Logger)
+	s.Store = guard(s.Store)
 	return s
 }
 
@@ -76,25 +94,28 @@ type Execution struct {
 	changed <-chan struct{}
 	unwatch func()
 
-	// flushing is held while an append is under way.
-	flushing sync.Mutex
+	// flushing has a token while an append is under way.
+	flushing chan struct{}
 
 	mu      sync.Mutex
 	lease   journal.Lease
 	head    int64
 	waiting *batch          // gathers while an append is under way
-	handled []journal.Event // go along with the next append
+	held    []journal.Event // go along with the next append
 	broken  error           // why nothing more is written
 	waits   []Wait          // what the run is suspended on, so far
 	inbox   []journal.Message
 	taken   map[int64]bool // messages that were consumed
-	// failures says which calls the errors come from that were returned.
-	failures map[*journal.RecordedError]FailedCall
+	// failures says which calls the errors come from that were returned and that somebody still has.
+	failures map[weak.Pointer[journal.RecordedError]]FailedCall
+	// patience ends what is still tried of the store when the execution ends; zero while that has not begun.
+	patience time.Time
 }
 
 // batch is what is written with one append.
 type batch struct {
 	events []journal.Event
+	first  int64 // the number of the first one, once it is written
 	err    error
 	done   chan struct{}
 }
@@ -121,11 +142,12 @@ func Create(ctx context.Context, s Settings, id string, fresh func() (journal.Ne
 }
 
 func newExecution(ctx context.Context, s Settings, id string) *Execution {
-	x := &Execution{settings: s, id: id, mark: rand.Text()[:8], begun: time.Now(), unwatch: func() {}}
-	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	if w, is := s.Store.(journal.Watcher); is {
-		x.changed, x.unwatch = w.Watch(id)
+	x := &Execution{
+		settings: s, id: id, mark: rand.Text()[:8], begun: time.Now(), unwatch: func() {},
+		flushing: make(chan struct{}, 1), failures: map[weak.Pointer[journal.RecordedError]]FailedCall{},
 	}
+	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	x.changed, x.unwatch = watch(s.Store, id)
 	return x
 }
 
@@ -157,7 +179,7 @@ func (x *Execution) claim() journal.Claim {
 
 // reclaim gets hold of a lease whose acknowledgement was lost, so that Close can give it up.
 func (x *Execution) reclaim(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	ctx, cancel := x.ending(ctx)
 	defer cancel()
 	if lease, err := x.settings.Store.Acquire(ctx, x.id, x.claim()); err == nil {
 		x.lease = lease
@@ -257,63 +279,96 @@ func (x *Execution) Context(ctx context.Context) (_ context.Context, stop func()
 	}
 }
 
-// Append writes events, in this order, and returns when they are durable. It does not end with ctx: what has happened is
-// recorded, whoever has lost interest in it. While an append is under way, the next ones gather and are written together. After
-// an error nothing more is written: every later Append returns that error.
+// Append writes events, in this order, numbers them, and returns when they are durable. It does not end with ctx: what has
+// happened is recorded, whoever has lost interest in it. While an append is under way, the next ones gather and are written
+// together. After an error nothing more is written: every later Append returns that error.
 func (x *Execution) Append(ctx context.Context, events ...journal.Event) error {
 	x.mu.Lock()
 	if err := x.broken; err != nil {
 		x.mu.Unlock()
 		return err
 	}
-	b := x.waiting
+	b, at := x.waiting, 0
 	if b != nil { // whoever has begun it writes it
+		at = len(b.events)
 		b.events = append(b.events, events...)
 		x.mu.Unlock()
 		<-b.done
-		return b.err
+	} else {
+		b = &batch{events: slices.Clip(events), err: errNotWritten, done: make(chan struct{})}
+		x.waiting = b
+		x.mu.Unlock()
+		x.flush(ctx, b)
 	}
-	b = &batch{events: events, done: make(chan struct{})}
-	x.waiting = b
-	x.mu.Unlock()
-
-	x.flushing.Lock()
-	defer x.flushing.Unlock()
-	x.mu.Lock()
-	x.waiting = nil
-	x.mu.Unlock()
-	defer close(b.done)
-	b.err = x.write(ctx, b.events, time.Time{})
+	for i := range events {
+		events[i].Seq = b.first + int64(at+i)
+	}
 	return b.err
 }
 
-// write appends to the journal. The caller holds flushing.
-func (x *Execution) write(ctx context.Context, events []journal.Event, due time.Time) error {
+// errNotWritten is what those hear who wait for a write whose goroutine has ended.
+var errNotWritten = errors.New("pawl: the events were not written")
+
+// flush writes a batch.
+func (x *Execution) flush(ctx context.Context, b *batch) {
+	x.flushing <- struct{}{}
+	defer func() { <-x.flushing }()
+	defer close(b.done)
+	x.mu.Lock()
+	x.waiting = nil
+	x.mu.Unlock()
+	b.first, b.err = x.write(ctx, b.events, time.Time{})
+}
+
+// write appends to the journal, and returns the number of the first of the events. The caller has the token of flushing.
+func (x *Execution) write(ctx context.Context, events []journal.Event, due time.Time) (first int64, _ error) {
 	x.mu.Lock()
 	if err := x.broken; err != nil {
 		x.mu.Unlock()
-		return err
-	}
-	if len(x.handled) > 0 {
-		events = append(x.handled, events...)
-		x.handled = nil
+		return 0, err
 	}
 	lease, after := x.lease, x.head
+	first = after + 1 + int64(len(x.held))
+	if len(x.held) > 0 {
+		events = append(x.held, events...)
+		x.held = nil
+	}
 	x.mu.Unlock()
 	if len(events) == 0 {
-		return nil
+		return first, nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	deadline := time.Now().Add(storePatience)
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	err := x.settings.Store.Append(ctx, lease, journal.Append{After: after, Events: events, Due: due})
+	err := outage("append", x.settings.Store.Append(ctx, lease, journal.Append{After: after, Events: events, Due: due}))
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err != nil {
+		x.patience = deadline
 		x.breakOff(err)
-		return x.broken
+		return 0, x.broken
 	}
 	x.head = after + int64(len(events))
-	return nil
+	return first, nil
+}
+
+// outage makes an outage of the end of our own time for a call of the store: a store that is not done by then is out of reach.
+func outage(op string, err error) error {
+	ended := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	if !ended || errors.Is(err, journal.ErrUnavailable) {
+		return err
+	}
+	return &journal.UnavailableError{Op: op, Unknown: !isContextError(err), Err: err}
+}
+
+// ending is the time that the calls have, together, that end an execution. Nobody is left who could cancel them.
+func (x *Execution) ending(ctx context.Context) (context.Context, context.CancelFunc) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.patience.IsZero() {
+		x.patience = time.Now().Add(storePatience)
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), x.patience)
 }
 
 // breakOff keeps the execution from writing anything more. The caller holds mu.
@@ -344,11 +399,11 @@ func (x *Execution) Broken() error {
 // outage it records, if the store is back, that the run is to be taken up again; for any other fault of the store it ends
 // the run with the fault.
 func (x *Execution) Finish(ctx context.Context, last journal.Event, due time.Time) error {
-	x.flushing.Lock()
-	defer x.flushing.Unlock()
+	x.flushing <- struct{}{}
+	defer func() { <-x.flushing }()
 	last.Time = Now()
 	last.Took = x.Active() + time.Since(x.begun)
-	err := x.write(ctx, []journal.Event{last}, due)
+	_, err := x.write(ctx, []journal.Event{last}, due)
 	if err != nil {
 		x.salvage(ctx, err)
 	}
@@ -358,7 +413,7 @@ func (x *Execution) Finish(ctx context.Context, last journal.Event, due time.Tim
 // salvage leaves a run whose execution has broken off in the best state that can be had. An outcome that is unknown is read
 // first, and nothing is written twice.
 func (x *Execution) salvage(ctx context.Context, broken error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	ctx, cancel := x.ending(ctx)
 	defer cancel()
 	last := journal.Event{Kind: journal.RunRequeued, Time: Now(), Took: x.Active() + time.Since(x.begun)}
 	var (
@@ -397,7 +452,7 @@ func (x *Execution) Close(ctx context.Context) {
 	if lease.Token == 0 || lost {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	ctx, cancel := x.ending(ctx)
 	defer cancel()
 	if _, err := x.settings.Store.Renew(ctx, lease, 0); err != nil && !errors.Is(err, journal.ErrEnded) {
 		x.settings.Logger.Warn("pawl: a lease could not be given up; it ends by itself", "run", x.id, "error", err)
@@ -421,6 +476,7 @@ func (x *Execution) keep() {
 			return
 		case <-renew.C:
 			x.renew()
+			x.heed() // what a notice was missed of, or could not be read
 		case <-x.changed:
 			x.heed()
 		case <-poll:
@@ -454,17 +510,20 @@ func (x *Execution) heed() {
 
 func (x *Execution) heedCancel() {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, m := range x.inbox {
-		if m.Kind == journal.CancelMessage {
-			var reason string
-			if err := x.decode(m.Payload, &reason); err != nil {
-				reason = ""
-			}
-			x.cancel(&RunCancelledError{RunID: x.id, Reason: reason})
-			return
-		}
+	i := slices.IndexFunc(x.inbox, func(m journal.Message) bool { return m.Kind == journal.CancelMessage })
+	var m journal.Message
+	if i >= 0 {
+		m = x.inbox[i]
 	}
+	x.mu.Unlock()
+	if i < 0 || x.ctx.Err() != nil {
+		return
+	}
+	var reason string
+	if err := x.decode(m.Payload, &reason); err != nil {
+		reason = ""
+	}
+	x.cancel(&RunCancelledError{RunID: x.id, Reason: reason})
 }
 
 // refreshInbox reads the messages that have come.
@@ -496,7 +555,7 @@ func (x *Execution) unread(ctx context.Context, err error) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.breakOff(err)
+	x.breakOff(outage("read", err))
 	return x.broken
 }
 

@@ -2,6 +2,9 @@ package durable
 
 import (
 	"errors"
+	"runtime"
+	"slices"
+	"weak"
 
 	"github.com/pawl-go/pawl/classifier"
 	"github.com/pawl-go/pawl/journal"
@@ -38,7 +41,8 @@ type FailureMeta struct {
 	Status      int    `json:"status,omitempty"` // of HTTP
 	// Detail says more about some codes, by name.
 	Detail map[string]string `json:"detail,omitempty"`
-	// Failed are the calls whose failures a RunError consists of: nobody has handled these, whatever stands behind them.
+	// Failed are the calls whose failures a RunError, or the StepError of a task, consists of: nobody has handled these,
+	// whatever stands behind them.
 	Failed []FailedCall `json:"failed,omitempty"`
 }
 
@@ -99,30 +103,48 @@ func (x *Execution) Failure(err error, other Code) journal.Event {
 
 // failedIn returns the calls whose errors err consists of.
 func (x *Execution) failedIn(err error) []FailedCall {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	var calls []FailedCall
-	for e := range classifier.Tree(err) {
-		if rec, is := e.(*journal.RecordedError); is { //nolint:errorlint // each error of the tree is looked at
-			if c, ok := x.failures[rec]; ok {
-				calls = append(calls, c)
-			}
+	for e := range classifier.Tree(err) { // which calls users' code, so the lock is not held
+		if c, ok := x.failedCall(e); ok && !slices.Contains(calls, c) {
+			calls = append(calls, c)
 		}
 	}
 	return calls
 }
 
-// failedWith keeps in mind which call an error comes from.
-func (c *call) failedWith(recorded error) error {
-	if rec, is := recorded.(*journal.RecordedError); is { //nolint:errorlint // just what Recorded has returned
-		x := c.s.x
+// failedCall returns the call that an error comes from.
+func (x *Execution) failedCall(err error) (c FailedCall, ok bool) {
+	switch e := err.(type) { //nolint:errorlint // the error itself
+	case *journal.RecordedError:
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		if x.failures == nil {
-			x.failures = map[*journal.RecordedError]FailedCall{}
-		}
-		x.failures[rec] = FailedCall{Scope: c.s.path, Name: c.name, N: c.n}
+		c, ok = x.failures[weak.Make(e)]
+	case *SignalTypeError:
+		c, ok = e.call, e.RunID == x.id
+	case *SignalTimeoutError:
+		c, ok = e.call, e.RunID == x.id
 	}
+	return c, ok
+}
+
+// failed is the call as one that has failed.
+func (c *call) failed() FailedCall { return FailedCall{Scope: c.s.path, Name: c.name, N: c.n} }
+
+// failedWith keeps in mind which call an error comes from, as long as anybody has the error.
+func (c *call) failedWith(recorded error) error {
+	rec, is := recorded.(*journal.RecordedError) //nolint:errorlint // just what Recorded has returned
+	if !is {
+		return recorded
+	}
+	x, key := c.s.x, weak.Make(rec)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.failures[key] = c.failed()
+	runtime.AddCleanup(rec, func(key weak.Pointer[journal.RecordedError]) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.failures, key)
+	}, key)
 	return recorded
 }
 
@@ -136,9 +158,15 @@ func (s Settings) failure(err error, code Code, failed ...FailedCall) journal.Ev
 	return e
 }
 
-// Error is for executors: the event of a step or task that has failed for good, and the error as replay will give it.
+// Error is for executors: the event of a task that has failed for good, and the error as replay will give it.
 func (x *Execution) Error(err error) (journal.Event, error) {
+	return x.stepError(err, x.failedIn(err)...)
+}
+
+// stepError is Error for a step, or a task in which calls have failed.
+func (x *Execution) stepError(err error, failed ...FailedCall) (journal.Event, error) {
 	e, m := x.settings.recordError(err)
+	m.Failed = failed
 	e.Kind, e.Meta = journal.StepError, meta(m)
 	back, rerr := x.Recorded(e)
 	if rerr != nil {

@@ -58,8 +58,8 @@ func (s *Scope) passed(change string) (old, known bool) {
 	if s.ended() != nil || s.unmet() == nil {
 		return false, false
 	}
-	for _, e := range s.record[s.next:] {
-		if e.kind == gateCall && e.name == change {
+	for _, e := range s.record {
+		if !e.met && e.kind == gateCall && e.name == change {
 			return false, false
 		}
 	}

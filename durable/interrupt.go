@@ -14,7 +14,7 @@ const questionName = "ask"
 // Question is a question that a run has asked, as its journal keeps it.
 type Question struct {
 	// ID is what Answer takes. It is unique in its run, and the same whenever the run comes to the question again: "ask1" for
-	// the first one that a workflow's body asks, "2/review/ask1" for that of a task.
+	// the first one that a workflow's body asks, "2/review[0]/ask1" for that of a task.
 	ID string `json:"-"`
 	// Question is what was given to Interrupt, as JSON.
 	Question json.RawMessage `json:"question"`
@@ -37,10 +37,11 @@ type questionMeta struct {
 // Answer refuses what does not fit wherever it comes from; false, 0, "" and null are answers like others. An answer
 // that got past that is skipped with a warning, and the question stays open.
 //
-// Two questions of one scope are asked one after the other. To ask several at once, put each into a Branch, or into a node of its own.
+// Two questions of one scope are asked one after the other. To ask several at once, put each into a Branch, or into a node
+// of its own.
 //
-// It cannot be inside a step: that is a *PlacementError. In a context that belongs to no run it is a *NoJournalError. A question that JSON
-// cannot hold ends the run, like such a result of a Step. All other errors are those of Step.
+// It cannot be inside a step: that is a *PlacementError. In a context that belongs to no run it is a *NoJournalError. A
+// question that JSON cannot hold ends the run, like such a result of a Step. All other errors are those of Step.
 func Interrupt[T, Q any](ctx context.Context, question Q) (T, error) {
 	var v, zero T
 	s, inside := scopeOf(ctx)
@@ -86,7 +87,7 @@ func (c *call) questionID() string {
 
 func (c *call) ask(ctx context.Context, q asked) error {
 	var question Question
-	isAsked := false
+	id, isAsked := c.questionID(), false
 	for _, e := range c.recorded {
 		if e.Kind == journal.QuestionAnswered {
 			if err := c.s.x.decode(e.Payload, q.into); err != nil {
@@ -97,9 +98,13 @@ func (c *call) ask(ctx context.Context, q asked) error {
 		if err := c.s.x.decode(e.Payload, &question); err != nil {
 			return c.s.broken(c.s.x.replayError(e, err))
 		}
-		isAsked = true
+		// The id that was given out holds, should the path to this place have another name now.
+		var m questionMeta
+		if err := readMeta(e, &m); err != nil {
+			return c.s.broken(c.s.x.replayError(e, err))
+		}
+		id, isAsked = m.ID, true
 	}
-	id := c.questionID()
 	if !isAsked {
 		return c.beginAsking(ctx, id, q)
 	}

@@ -76,11 +76,10 @@ func (s *Scope) once(ctx context.Context, w *work) error {
 		unknown.Reason = "the process ended before it was recorded"
 		return c.fail(ctx, &unknown, 0)
 	}
-	intent := journal.Event{Kind: journal.StepIntent}
-	if ctx.Err() != nil {
-		return c.cut(ctx, ctx.Err(), intent)
+	if ctx.Err() != nil { // it has not begun: whoever comes here again may
+		return c.cut(ctx, ctx.Err(), cutMeta{Once: true})
 	}
-	if err := c.write(ctx, intent); err != nil {
+	if err := c.write(ctx, journal.Event{Kind: journal.StepIntent}); err != nil {
 		return err
 	}
 	w.run = w.onTime(unknown)

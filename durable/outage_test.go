@@ -2,7 +2,6 @@ package durable_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -127,34 +126,6 @@ func (s *failingCalls) Inbox(ctx context.Context, run string, after int64) ([]jo
 		return nil, err
 	}
 	return s.Store.Inbox(ctx, run, after)
-}
-
-// Calls that were under way together when the process died: what would have shown that may be missing.
-func TestAReplayOfCallsThatWereUnderWay(t *testing.T) {
-	c := &counter{}
-	wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
-		b, err := counted(ctx, c, "b", 0)
-		if err != nil {
-			return 0, err
-		}
-		_, err = durable.Once(ctx, "a", func(context.Context) (int, error) { c.add("a"); return 0, nil })
-		if asErr := (*durable.OutcomeUnknownError)(nil); !errors.As(err, &asErr) {
-			return 0, errors.New("called again")
-		}
-		return b, nil
-	})
-	store := create(t, journal.NewRun{
-		Run: journal.Run{ID: "r", Kind: journal.WorkflowRun, Name: "w"},
-		Events: []journal.Event{
-			{Kind: journal.RunStart, Payload: []byte("0")},
-			{Kind: journal.StepIntent, Name: "a", N: 1},
-			{Kind: journal.StepDone, Name: "b", N: 1, Payload: []byte("8"), Meta: json.RawMessage(`{"overlapped":true}`)},
-		},
-	})
-	out, err := durable.Run(t.Context(), store, wf, "r", 0)
-	require.NoError(t, err)
-	assert.Equal(t, 8, out)
-	assert.Zero(t, c.of("a"))
 }
 
 // A context of the body's own ends a wait; it is not the run that waits then.

@@ -2,25 +2,27 @@ package durable
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/pawl-go/pawl/journal"
 )
 
-// SendOption is an option of Signal, Answer, Cancel and Questions: Using, and for a Signal SignalKey.
+// SendOption is an option of Signal: Using or SignalKey.
 type SendOption interface{ applySend(o *sendOptions) }
 
 // RunOption is an option of Run and Resume: Using or AnyVersion.
 type RunOption interface{ applyRun(o *runOptions) }
 
-// CommonOption is an option of all calls that come from outside of a run.
+// CommonOption is an option of all calls that come from outside of a run: Using.
 type CommonOption interface {
 	SendOption
 	RunOption
 }
 
-// Using sets how runs are kept: what is not set has its default. The settings' Store does not matter.
+// Using sets how runs are kept: what is not set has its default. The settings' Store and Rename do not matter.
 func Using(s Settings) CommonOption { return using(s) }
 
 type using Settings
@@ -38,38 +40,80 @@ type sendOption func(o *sendOptions)
 func (f sendOption) applySend(o *sendOptions) { f(o) }
 
 // SignalKey makes sending a signal twice harmless: of the signals of one run with the same key only the first counts. Keys
-// that begin with "pawl:" are taken.
+// that begin with "pawl:" are taken, and an *OptionError of Signal.
 func SignalKey(key string) SendOption { return sendOption(func(o *sendOptions) { o.key = key }) }
 
-func newSendOptions(store journal.Store, opts []SendOption) sendOptions {
+// ownKeys begins the keys of messages that are sent by this package itself.
+const ownKeys = "pawl:"
+
+var errOwnKey = errors.New("keys that begin with " + ownKeys + " are taken: choose another one")
+
+// newSendOptions takes the options of a call that sends something to a run.
+func newSendOptions[O SendOption](store journal.Store, opts []O) (sendOptions, error) {
 	var o sendOptions
 	for _, opt := range opts {
-		if opt != nil {
+		if SendOption(opt) != nil {
 			opt.applySend(&o)
 		}
 	}
+	if err := o.settings.fault(); err != nil {
+		return o, err
+	}
+	if strings.HasPrefix(o.key, ownKeys) {
+		return o, &OptionError{Call: "SignalKey", Name: o.key, Err: errOwnKey}
+	}
 	o.settings.Store = store
 	o.settings = o.settings.withDefaults()
-	return o
+	return o, nil
 }
 
 // Signal sends a value to whoever waits for the signal of that name in a run, now or later. If the run was continued as
 // new, the signal goes to the last run of the chain.
 //
 // Errors: a *journal.NotFoundError, a *journal.RefusedError with journal.ErrEnded if the run has ended, a
-// *journal.NotSerializableError or *journal.PayloadTooLargeError, a *ContinuationChainError, and those of the store.
+// *journal.NotSerializableError or *journal.PayloadTooLargeError, an *OptionError if the settings cannot read what the run
+// was started with, since the run could not read the signal, a *ContinuationChainError, and those of the store.
 func Signal[T any](ctx context.Context, store journal.Store, id, name string, v T, opts ...SendOption) error {
 	if name == "" {
 		return &OptionError{Call: "Signal", Name: name, Err: errNoName}
 	}
-	o := newSendOptions(store, opts)
+	o, err := newSendOptions(store, opts)
+	if err != nil {
+		return err
+	}
 	payload, err := o.settings.Encode("Signal", v)
 	if err != nil {
+		return err
+	}
+	if err := o.settings.reads(ctx, id); err != nil {
 		return err
 	}
 	_, err = send(ctx, o.settings, id, journal.Message{Kind: journal.SignalMessage, Name: name, Key: o.key, Payload: payload})
 	return err
 }
+
+// reads reports why a run and these settings cannot read each other.
+func (s Settings) reads(ctx context.Context, id string) error {
+	for e, err := range s.Store.Events(ctx, id, 0) {
+		if err != nil {
+			return err
+		}
+		if len(e.Payload) == 0 {
+			return nil
+		}
+		data, err := journal.Decode(s.Codec, e.Payload)
+		if err == nil && !json.Valid(data) {
+			err = errNoJSON
+		}
+		if err != nil {
+			return &OptionError{Call: "Using", Name: id, Err: fmt.Errorf("the run cannot be read: %w: use the Codec that it is run with", err)}
+		}
+		return nil // the start alone is looked at
+	}
+	return nil
+}
+
+var errNoJSON = errors.New("its payload is no JSON")
 
 // send puts a message into the inbox of a run, or of the one that it goes on as.
 func send(ctx context.Context, s Settings, id string, m journal.Message) (journal.Message, error) {
@@ -93,8 +137,11 @@ func send(ctx context.Context, s Settings, id string, m journal.Message) (journa
 // Questions returns the questions that a run has asked, in the order in which it has.
 //
 // Errors: a *journal.NotFoundError, a *ReplayError if a question cannot be read, and those of the store.
-func Questions(ctx context.Context, store journal.Store, id string, opts ...SendOption) ([]Question, error) {
-	o := newSendOptions(store, opts)
+func Questions(ctx context.Context, store journal.Store, id string, opts ...CommonOption) ([]Question, error) {
+	o, err := newSendOptions(store, opts)
+	if err != nil {
+		return nil, err
+	}
 	questions, _, err := questionsOf(ctx, o.settings, id)
 	return questions, err
 }
@@ -189,13 +236,16 @@ func (e *AnswerError) Unwrap() error { return e.Err }
 //
 // Errors: an *AnswerError if the question is not open or v does not fit it, a *journal.NotFoundError, a
 // *journal.NotSerializableError or *journal.PayloadTooLargeError, a *ReplayError if the question cannot be read, and those of the store.
-func Answer[T any](ctx context.Context, store journal.Store, id, question string, v T, opts ...SendOption) error {
-	o := newSendOptions(store, opts)
+func Answer[T any](ctx context.Context, store journal.Store, id, question string, v T, opts ...CommonOption) error {
+	o, err := newSendOptions(store, opts)
+	if err != nil {
+		return err
+	}
 	data, err := journal.Marshal("Answer", v)
 	if err != nil {
 		return err
 	}
-	payload, err := o.settings.Encode("Answer", v)
+	payload, err := o.settings.seal("Answer", data)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package durable_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
 	"github.com/pawl-go/pawl/journal/memory"
 )
@@ -112,47 +110,3 @@ func FuzzReplay(f *testing.F) {
 }
 
 func abs(n int) int { return int(uint(n) >> 1) }
-
-func TestHandled(t *testing.T) {
-	beside := json.RawMessage(`{"beside":true}`)
-	ev := func(kind journal.Kind, name string, meta ...json.RawMessage) journal.Event {
-		e := journal.Event{Kind: kind, Name: name, N: 1}
-		if name == "" {
-			e.N = 0
-		}
-		if len(meta) > 0 {
-			e.Meta = meta[0]
-		}
-		return e
-	}
-	done, failed := journal.StepDone, journal.StepError
-	for name, tt := range map[string]struct {
-		in   []journal.Event
-		left []int
-	}{
-		"nothing":                         {nil, nil},
-		"a failure at the end":            {[]journal.Event{ev(done, "a"), ev(failed, "b")}, []int{0}},
-		"a failure with something behind": {[]journal.Event{ev(failed, "a"), ev(done, "b")}, []int{0, 1}},
-		"all failures of a call":          {[]journal.Event{ev(failed, "a"), ev(done, "b"), ev(failed, "a")}, []int{1}},
-		"a task's, and what failed in it": {[]journal.Event{ev(done, "a"), ev(failed, "b"), ev(failed, "")}, []int{0}},
-		"a task's alone":                  {[]journal.Event{ev(done, "a"), ev(failed, "")}, []int{0}},
-		"once":                            {[]journal.Event{ev(journal.StepIntent, "a"), ev(failed, "a")}, []int{0, 1}},
-		"once in a task":                  {[]journal.Event{ev(journal.StepIntent, "a"), ev(failed, "a"), ev(failed, "")}, []int{0, 1}},
-		"handled by the code around":      {[]journal.Event{ev(failed, "a"), ev(journal.StepHandled, "")}, []int{0, 1}},
-		"what ends beside says nothing":   {[]journal.Event{ev(failed, "a"), ev(done, "b", beside), ev(failed, "c", beside)}, []int{1}},
-		"what ends beside a handled one":  {[]journal.Event{ev(failed, "a"), ev(done, "b"), ev(failed, "c", beside)}, []int{0, 1}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var want []journal.Event
-			for _, i := range tt.left {
-				want = append(want, tt.in[i])
-			}
-			got := durable.Handled(tt.in)
-			if len(want) == 0 {
-				assert.Empty(t, got)
-				return
-			}
-			assert.Equal(t, want, got)
-		})
-	}
-}

@@ -37,6 +37,8 @@ type StartMeta struct {
 	Outline []string `json:"outline,omitempty"`
 	// Copied is how many of the events behind the start were copied from another run. What they consumed was that run's.
 	Copied int64 `json:"copied,omitempty"`
+	// Salt is what hashes of values are salted with, as the Codec has written it; empty where payloads are not encoded.
+	Salt []byte `json:"salt,omitempty"`
 	// First is the first run of a continuation chain, and Part the number of this one in it; empty and 0 outside of a chain.
 	First string `json:"first,omitempty"`
 	Part  int    `json:"part,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-go/pawl/journal"
 )
@@ -113,51 +114,24 @@ func (s Settings) retryOf(ctx context.Context, run journal.Run, newID string) (j
 	return n, nil
 }
 
-// served are the events that a retry serves: not how the run ended, nor what ended it, nor the steps that came behind that in
-// its scope, since they belong to a way that the code may not take again.
+// served are the events that a retry serves: all but how the run has stopped and ended. What ended it is reopened.
 func served(events []journal.Event, last journal.Event) ([]journal.Event, error) {
 	m, err := FailureOf(last)
 	if err != nil {
 		return nil, err
 	}
-	kinds := map[place]callKind{}
-	for _, e := range events {
-		if at := placeOf(e); kinds[at] == "" {
-			kinds[at] = kindOf(e.Kind)
-		}
-	}
-	again := map[place]bool{}
-	for _, f := range m.Failed {
-		at := place{f.Scope, callKey{f.Name, f.N}}
-		again[at] = kinds[at] != onceCall // which keeps its failure
-	}
-	var kept []journal.Event
-	behind := map[string]bool{} // scopes in which what ended the run has been met
-	for _, e := range events {
-		at := placeOf(e)
-		switch {
-		case e.Kind.Terminal(), e.Kind == journal.RunSuspended, e.Kind == journal.RunRequeued:
-			continue
-		case e.Kind == journal.StepError && again[at]:
-			behind[e.Scope] = true
-			continue
-		case behind[e.Scope] && e.Name != "":
-			var m callMeta
-			if err := readMeta(e, &m); err != nil {
-				return nil, err
-			}
-			if m.Overlapped || m.Beside {
-				break
-			}
-			if kinds[at] == stepCall {
-				continue
-			}
-			// What was asked, received or done at most once is served wherever the code comes to it.
-			e.Meta = withMeta(e.Meta, callMeta{Overlapped: true})
-		}
-		kept = append(kept, e)
+	kept := withoutStops(events)
+	for _, c := range m.Failed {
+		kept = append(kept, reopened(c))
 	}
 	return kept, nil
+}
+
+// withoutStops leaves out the events that are about one run's stops and end.
+func withoutStops(events []journal.Event) []journal.Event {
+	return slices.DeleteFunc(events, func(e journal.Event) bool {
+		return e.Kind.Terminal() || e.Kind == journal.RunSuspended || e.Kind == journal.RunRequeued
+	})
 }
 
 func placeOf(e journal.Event) place { return place{e.Scope, callKey{e.Name, e.N}} }

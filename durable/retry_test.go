@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -134,62 +136,54 @@ func TestOnlyFailedRunsAreRetried(t *testing.T) {
 	assert.Equal(t, "origin", asError[*durable.RunConflictError](t, err).What)
 }
 
-// Siblings of the failed call, whatever stands where in the journal, are served; the failed ones run again.
+// Branches beside the failed call, whatever stands where in the journal, are served; the failed one runs again.
 func TestARetryAfterCallsThatOverlapped(t *testing.T) {
-	for _, branches := range []bool{true, false} {
-		t.Run(fmt.Sprintf("branches %v", branches), func(t *testing.T) {
-			store, c := memory.New(), &counter{}
-			broken := true
-			failed := make(chan struct{})
-			wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
-				call := func(name string, fn func() error) error {
-					step := func(ctx context.Context) error {
-						_, err := durable.Step(ctx, name, func(context.Context) (int, error) { c.add(name); return 0, fn() })
-						return err
-					}
-					if branches {
-						return durable.Branch(ctx, name, step)
-					}
-					return step(ctx)
-				}
-				var g errgroup.Group
-				slowIn := make(chan struct{})
-				g.Go(func() error {
-					return call("slow", func() error {
-						close(slowIn)
-						<-failed // it ends behind the failure, and says nothing about it
-						return nil
-					})
-				})
-				g.Go(func() error {
-					if broken {
-						<-slowIn
-						defer close(failed)
-					}
-					return call("fails", func() error {
-						if broken {
-							return errBoom
-						}
-						return nil
-					})
-				})
-				if err := g.Wait(); err != nil {
-					return 0, errors.New("unhandled") // not even the error tells
-				}
-				return 1, nil
+	store, c := memory.New(), &counter{}
+	broken := true
+	failed := make(chan struct{})
+	wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+		call := func(name string, fn func() error) error {
+			return durable.Branch(ctx, name, func(ctx context.Context) error {
+				_, err := durable.Step(ctx, name, func(context.Context) (int, error) { c.add(name); return 0, fn() })
+				return err
 			})
-			_, err := durable.Run(t.Context(), store, wf, "r", 0)
-			asError[*durable.RunFailedError](t, err)
-			broken = false
-			_, err = durable.PrepareRetry(t.Context(), store, "r", "r2")
-			require.NoError(t, err)
-			out, err := durable.Resume(t.Context(), store, wf, "r2")
-			require.NoError(t, err)
-			assert.Equal(t, 1, out)
-			assert.Equal(t, 1, c.of("slow"))
-			assert.Equal(t, 2, c.of("fails"))
+		}
+		var g errgroup.Group
+		slowIn := make(chan struct{})
+		g.Go(func() error {
+			return call("slow", func() error {
+				close(slowIn)
+				<-failed // it ends behind the failure, and says nothing about it
+				return nil
+			})
 		})
-	}
+		g.Go(func() error {
+			if broken {
+				<-slowIn
+				defer close(failed)
+			}
+			return call("fails", func() error {
+				if broken {
+					return errBoom
+				}
+				return nil
+			})
+		})
+		if err := g.Wait(); err != nil {
+			return 0, errors.New("unhandled") // not even the error tells
+		}
+		return 1, nil
+	})
+	_, err := durable.Run(t.Context(), store, wf, "r", 0)
+	asError[*durable.RunFailedError](t, err)
+	broken = false
+	_, err = durable.PrepareRetry(t.Context(), store, "r", "r2")
+	require.NoError(t, err)
+	out, err := durable.Resume(t.Context(), store, wf, "r2")
+	require.NoError(t, err)
+	assert.Equal(t, 1, out)
+	assert.Equal(t, 1, c.of("slow"))
+	assert.Equal(t, 2, c.of("fails"))
 }
 
 // A branch that begins behind another one's failure seems to handle it; the run's own failure tells that nobody has.
@@ -273,4 +267,77 @@ func TestARetryOfAFailureWithSomethingBehindIt(t *testing.T) {
 	out, err := durable.Resume(t.Context(), store, wf, "r3")
 	require.NoError(t, err)
 	assert.Equal(t, "done!", out, "the signal is kept")
+}
+
+// What the code around a failed branch has gone on to belongs to the way that the retry may not take again; what it had begun
+// before is served.
+func TestARetryOfABranchLeavesWhatCameBehindIt(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	broken := true
+	wf := durable.Workflow("w", func(ctx context.Context, _ int) (string, error) {
+		if _, err := counted(ctx, c, "before", 1); err != nil {
+			return "", err
+		}
+		err := durable.Branch(ctx, "b", func(ctx context.Context) error {
+			_, err := durable.Step(ctx, "s", func(context.Context) (int, error) {
+				if broken {
+					return 0, errBoom
+				}
+				return 0, nil
+			})
+			return err
+		})
+		if err != nil {
+			if _, cerr := counted(ctx, c, "clean up", 1); cerr != nil {
+				return "", cerr
+			}
+			return "", err
+		}
+		return counted(ctx, c, "after", "done")
+	})
+	_, err := durable.Run(t.Context(), store, wf, "r", 0)
+	asError[*durable.RunFailedError](t, err)
+	broken = false
+	_, err = durable.PrepareRetry(t.Context(), store, "r", "r2")
+	require.NoError(t, err)
+	out, err := durable.Resume(t.Context(), store, wf, "r2")
+	require.NoError(t, err)
+	assert.Equal(t, "done", out)
+	assert.Equal(t, 1, c.of("before"))
+	assert.Equal(t, 1, c.of("clean up"))
+}
+
+// A signal of the wrong type, or one that did not come in time, fails a run like a failed step: a retry waits anew.
+func TestARetryWaitsAnewForTheSignalThatARunHasFailedWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+			v, err := durable.WaitForSignal[int](ctx, "s", durable.WaitTimeout(time.Minute))
+			if err != nil {
+				return 0, fmt.Errorf("no number: %w", err)
+			}
+			return v, nil
+		})
+		resume := func(id string) (int, error) { return durable.Resume(t.Context(), store, wf, id) }
+		_, err := durable.Run(t.Context(), store, wf, "r", 0)
+		asError[*durable.SuspendedError](t, err)
+		time.Sleep(time.Minute)
+		_, err = resume("r")
+		asError[*durable.SignalTimeoutError](t, err)
+
+		_, err = durable.PrepareRetry(t.Context(), store, "r", "r2")
+		require.NoError(t, err)
+		require.NoError(t, durable.Signal(t.Context(), store, "r2", "s", "five"))
+		_, err = resume("r2")
+		asError[*durable.SignalTypeError](t, err)
+
+		_, err = durable.PrepareRetry(t.Context(), store, "r2", "r3")
+		require.NoError(t, err)
+		_, err = resume("r3")
+		asError[*durable.SuspendedError](t, err)
+		require.NoError(t, durable.Signal(t.Context(), store, "r3", "s", 5))
+		out, err := resume("r3")
+		require.NoError(t, err)
+		assert.Equal(t, 5, out)
+	})
 }

@@ -3,20 +3,24 @@ package durable
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pawl-go/pawl/classifier"
 	"github.com/pawl-go/pawl/journal"
 )
 
-type runOptions struct{ settings Settings }
+type runOptions struct {
+	settings   Settings
+	anyVersion bool
+}
 
 type runOption func(o *runOptions)
 
 func (f runOption) applyRun(o *runOptions) { f(o) }
 
 // AnyVersion goes on with a run that another version of the workflow has begun, and so with the runs it starts.
-func AnyVersion() RunOption { return runOption(func(o *runOptions) { o.settings.anyVersion = true }) }
+func AnyVersion() RunOption { return runOption(func(o *runOptions) { o.anyVersion = true }) }
 
 // Run runs a workflow in this process, on the caller's goroutine, and keeps in the store what it does. The id names the run. With
 // the same id again Run goes on where the run was, whatever has stopped it, or returns the outcome that is recorded:
@@ -79,6 +83,9 @@ func (e *RunStoppedError) Is(target error) bool { return target == e.kind }
 
 // RunErrorClass is canceled.
 func (e *RunStoppedError) RunErrorClass() classifier.RunErrorClass { return classifier.Canceled }
+
+// Unretryable is true: the context has ended.
+func (e *RunStoppedError) Unretryable() bool { return true }
 
 // RunFailedError says that a run has failed, for good. PrepareRetry makes a new run that goes on where it failed.
 type RunFailedError struct {
@@ -147,7 +154,10 @@ func newInline(store journal.Store, p program, opts []RunOption) *inline {
 			opt.applyRun(&o)
 		}
 	}
-	o.settings.Store = store
+	if p.fault == nil {
+		p.fault = o.settings.fault()
+	}
+	o.settings.Store, o.settings.anyVersion = store, o.anyVersion
 	return &inline{settings: o.settings.withDefaults(), program: p}
 }
 
@@ -160,15 +170,23 @@ func (r *inline) run(ctx context.Context, id string, into any) error {
 	for input := r.input; ; input = nil {
 		more, err := r.one(ctx, id, input, into)
 		if err == nil && more {
-			id, err = seen.next(ctx, r.settings, id)
+			var next string
+			if next, err = seen.next(ctx, r.settings, id); err == nil {
+				id = next
+				continue
+			}
+			err = openError(ctx, id, err)
 		}
-		if err != nil && ctx.Err() != nil && isContextError(err) {
-			return stopped(ctx, id)
-		}
-		if err != nil || !more {
-			return err
-		}
+		return err
 	}
+}
+
+// openError is the error of a run that could not be taken, or whose chain could not be followed.
+func openError(ctx context.Context, id string, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // whatever the store has made of that
+		return stopped(ctx, id)
+	}
+	return storeError(id, err)
 }
 
 func isContextError(err error) bool {
@@ -190,10 +208,13 @@ func (r *inline) one(ctx context.Context, id string, input []byte, into any) (mo
 		return r.recorded(ended, input, into)
 	}
 	if err != nil {
-		return false, err
+		return false, openError(ctx, id, err)
 	}
 	defer x.Close(ctx)
 	if err := r.matches(x.Run(), x.Start(), input); err != nil {
+		if brokenReplay(err) {
+			err = x.BrokenAttempt(ctx, err)
+		}
 		return false, err
 	}
 	if v := x.Run().Version; v != r.program.version && !r.settings.anyVersion {

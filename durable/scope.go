@@ -17,6 +17,7 @@ type Scope struct {
 	x    *Execution
 	path string
 	body bool // of a workflow, which alone can continue as new
+	task bool // of a task, which may have several attempts; so has what lies in it
 	// parent is the scope that a branch is part of.
 	parent *Scope
 	// alive says why the code of the scope has no more to say; nil while it has.
@@ -24,19 +25,17 @@ type Scope struct {
 	// base is the context the scope's code was given; nil if it is not known.
 	base context.Context //nolint:containedctx // to tell its end from that of one derived from it
 
-	mu     sync.Mutex
-	uses   map[string]int   // of each name, so far
-	flying map[string]*call // the calls under way
-	// failed is true if what the scope has recorded last is a failure, which nothing behind it says is handled. Failures
-	// counts all that were recorded.
-	failed   bool
-	failures int
-	// loose are calls that ended with a context of the user's own. They are outcomes only if the code goes on behind them.
-	loose []journal.Event
+	mu   sync.Mutex
+	uses map[string]int // of each name, so far
+	// flying is the call under way: calls have an order. Branches are those of each name, which have none among them.
+	flying   *call
+	branches map[string]*branches
+	// failed is true if what the scope has recorded last is a failure, which nothing behind it says is handled.
+	failed bool
 	// unsettled are branches that have returned with such failures.
 	unsettled []*Scope
-	// stopped is what every further call returns, and what the code should have returned with: a suspension, a fault of the
-	// journal, the end of the run. Closed is why the scope has ended.
+	// stopped is what every further call returns, and what the code should have returned with: a suspension, a fault of
+	// the journal, the end of the run. Closed is why the scope has ended.
 	stopped, closed error
 	// paused is the suspension of a branch, which stops the calls of the scope, but no other branches: these may be
 	// goroutines that only begin.
@@ -44,25 +43,25 @@ type Scope struct {
 	record []*entry
 	next   int             // the first entry that was not met again
 	gates  map[string]bool // which way version gates went
+	// patience is for how long replayed calls may still wait for the end of their contexts.
+	patience *patience
+}
+
+// branches counts those of one name.
+type branches struct {
+	begun int
+	open  bool // one is under way
 }
 
 // entry is what a scope's record says of one call.
 type entry struct {
-	name       string
-	n          int
-	kind       callKind
-	events     []journal.Event
-	met        bool
-	overlapped bool
-}
+	callKey
 
-// open reports whether what is recorded of the call has no outcome.
-func (e *entry) open() bool {
-	switch e.events[len(e.events)-1].Kind {
-	case journal.StepIntent, journal.SignalWait, journal.QuestionAsked, journal.ChildStart:
-		return true
-	}
-	return false
+	kind   callKind
+	events []journal.Event // until it is met
+	met    bool
+	// stray is true if the call stands behind a failure that was reopened: the code may come to it, or go another way.
+	stray bool
 }
 
 // callKind says what a durable call does. It is told from the kind of its first event.
@@ -78,9 +77,15 @@ const (
 	gateCall     callKind = "Gate"
 )
 
-func kindOf(first journal.Kind) callKind {
-	switch first {
-	case journal.StepDone, journal.StepError:
+func kindOf(first journal.Event) callKind {
+	switch first.Kind {
+	case journal.StepError:
+		var m cutMeta
+		if readMeta(first, &m) == nil && m.Once {
+			return onceCall
+		}
+		return stepCall
+	case journal.StepDone:
 		return stepCall
 	case journal.StepIntent:
 		return onceCall
@@ -98,17 +103,6 @@ func kindOf(first journal.Kind) callKind {
 	return ""
 }
 
-// callMeta is the part of an event's Meta that says how its call stood to others.
-type callMeta struct {
-	// Overlapped is true if another call of the scope was under way at the same time, so that their order means nothing.
-	Overlapped bool `json:"overlapped,omitempty"`
-	// Beside is true if the call had begun before a failure that stands in front of it: it does not say that the failure was
-	// handled.
-	Beside bool `json:"beside,omitempty"`
-	// Cut is true if a context of the code's own has ended the call.
-	Cut bool `json:"cut,omitempty"`
-}
-
 // Body is for executors: the scope of a workflow's body.
 func (x *Execution) Body() *Scope {
 	s := x.scope("")
@@ -117,10 +111,11 @@ func (x *Execution) Body() *Scope {
 }
 
 // Task is for executors: the scope of one attempt of a task. Each attempt has one of its own and meets what the attempts
-// before it have recorded. Alive is asked before each durable call, and before it writes: the error says that the attempt
-// has returned or was abandoned. Nil: it never ends.
+// before it have recorded; see Reopen. Alive is asked before each durable call, and before it writes: the error says that
+// the attempt has returned or was abandoned. Nil: it never ends.
 func (x *Execution) Task(path string, alive func() error) *Scope {
 	s := x.scope(path)
+	s.task = true
 	if alive != nil {
 		s.alive = alive
 	}
@@ -128,26 +123,37 @@ func (x *Execution) Task(path string, alive func() error) *Scope {
 }
 
 func (x *Execution) scope(path string) *Scope {
-	s := &Scope{x: x, path: path, uses: map[string]int{}, flying: map[string]*call{}, alive: func() error { return nil }}
+	s := &Scope{
+		x: x, path: path, uses: map[string]int{}, branches: map[string]*branches{},
+		alive: func() error { return nil }, patience: &patience{left: endPatience},
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	at := map[callKey]*entry{}
-	for _, e := range Handled(x.record.scopes[path]) {
+	for _, e := range handled(x.record.scopes[path]) {
 		if e.Name == "" {
 			continue // about the scope itself
 		}
 		k := callKey{e.Name, e.N}
 		if at[k] == nil {
-			at[k] = &entry{name: e.Name, n: e.N, kind: kindOf(e.Kind)}
+			at[k] = &entry{callKey: k, kind: kindOf(e), stray: x.record.strays[place{path, k}]}
 			s.record = append(s.record, at[k])
-		}
-		var m callMeta
-		if readMeta(e, &m) == nil && m.Overlapped {
-			at[k].overlapped = true
 		}
 		at[k].events = append(at[k].events, e)
 	}
 	return s
+}
+
+// branch is the scope of a branch.
+func (s *Scope) branch(path string) *Scope {
+	child := s.x.scope(path)
+	child.parent, child.base, child.task, child.patience = s, s.base, s.task, s.patience
+	child.alive = func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.over()
+	}
+	return child
 }
 
 // Context returns a context whose durable calls belong to the scope.
@@ -156,7 +162,8 @@ func (s *Scope) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, Key{}, s)
 }
 
-// Within is for executors that answer Key themselves: it tells the context that the scope's code is given. Call it before the code.
+// Within is for executors that answer Key themselves: it tells the context that the scope's code is given. Call it before
+// the code.
 func (s *Scope) Within(ctx context.Context) { s.base = ctx }
 
 // Close ends the scope: every further call in it returns err.
@@ -198,10 +205,7 @@ type call struct {
 	n     int
 	begun time.Time
 	// recorded are the call's events; none if it was not met before.
-	recorded   []journal.Event
-	overlapped bool
-	// failures is how many the scope had recorded when the call began.
-	failures int
+	recorded []journal.Event
 }
 
 // enter begins a call, or says why it may not begin. Exit it.
@@ -214,34 +218,25 @@ func (s *Scope) enter(ctx context.Context, kind callKind, name string) (*call, e
 	if err := s.ended(); err != nil {
 		return nil, err
 	}
-	if s.flying[name] != nil {
-		s.stopped = &OverlapError{RunID: s.x.id, Scope: s.path, Name: name}
+	if s.flying != nil {
+		s.stopped = &OverlapError{RunID: s.x.id, Scope: s.path, Name: name, Other: s.flying.name}
 		return nil, s.stopped
 	}
-	c := &call{s: s, name: name, n: s.uses[name] + 1, begun: time.Now(), failures: s.failures}
-	e, err := s.meet(kind, name, c.n)
+	c := &call{s: s, name: name, n: s.uses[name] + 1, begun: time.Now()}
+	recorded, err := s.meet(kind, callKey{name, c.n})
 	if err != nil {
 		s.stopped = err
 		return nil, err
 	}
-	if e != nil {
-		c.recorded = e.events
-	} else if err := s.mayBegin(ctx); err != nil {
-		return nil, err
-	} else {
-		s.settleInside()
+	if c.recorded = recorded; recorded == nil {
+		if err := s.mayBegin(ctx); err != nil {
+			return nil, err
+		}
+		s.settleBranches()
 	}
-	s.begin(c)
+	s.uses[name]++
+	s.flying = c
 	return c, nil
-}
-
-// begin counts a call. The caller holds mu.
-func (s *Scope) begin(c *call) {
-	for _, other := range s.flying {
-		c.overlapped, other.overlapped = true, true
-	}
-	s.uses[c.name]++
-	s.flying[c.name] = c
 }
 
 // ended says why the scope takes no more calls; nil if it does. The caller holds mu.
@@ -268,8 +263,8 @@ func (s *Scope) over() error {
 	return s.alive()
 }
 
-// Outcome is for executors: what counts of what the scope's code has returned. Code that a suspension or a fault of its journal has
-// stopped has no say in it.
+// Outcome is for executors: what counts of what the scope's code has returned. Code that a suspension or a fault of its
+// journal has stopped has no say in it.
 func (s *Scope) Outcome(returned error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,122 +297,104 @@ func (s *Scope) endedAlone(ctx context.Context) bool {
 	return ctx.Err() != nil && s.base != nil && s.base.Err() == nil && s.x.ctx.Err() == nil
 }
 
-// meet finds what is recorded of a call; nil if it was not met before. The caller holds mu.
-func (s *Scope) meet(kind callKind, name string, n int) (*entry, error) {
-	first := s.unmet()
-	if first == nil {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	var found *entry
-	for _, e := range s.record[s.next:] {
-		if e.name == name && e.n == n {
-			found = e
-			break
-		}
-	}
-	differs := func(e *entry) error {
-		return &NonDeterminismError{
-			RunID: s.x.id, Scope: s.path, Seq: e.events[0].Seq,
-			Recorded: describeCall(e.kind, e.name, e.n), Met: describeCall(kind, name, n),
-		}
+// meet takes what is recorded of a call; nil if it was not met before. The caller holds mu.
+func (s *Scope) meet(kind callKind, at callKey) ([]journal.Event, error) {
+	e := s.stray(at)
+	if e == nil {
+		e = s.unmet()
 	}
 	switch {
-	case found == first:
-	case first.overlapped: // their order means nothing
-	case found != nil && found.overlapped && first.open(): // so does this: what would have shown it is missing
-	default:
-		return nil, differs(first)
+	case e == nil:
+		return nil, nil
+	case e.callKey != at || e.kind != kind:
+		return nil, s.differs(e, describeCall(kind, at))
 	}
-	if found == nil {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	if found.kind != kind {
-		return nil, differs(found)
-	}
-	found.met = true
-	return found, nil
+	events := e.events
+	e.met, e.events = true, nil
+	return events, nil
 }
 
-// unmet is the first recorded call that was not met again; nil if there is none. The caller holds mu.
+// stray finds a call that is met whenever the code comes to it. The caller holds mu.
+func (s *Scope) stray(at callKey) *entry {
+	for _, e := range s.record {
+		if e.stray && !e.met && e.callKey == at {
+			return e
+		}
+	}
+	return nil
+}
+
+// unmet is the first recorded call that is to be met next; nil if there is none. The caller holds mu.
 func (s *Scope) unmet() *entry {
-	for s.next < len(s.record) && s.record[s.next].met {
-		s.next++
+	for ; s.next < len(s.record); s.next++ {
+		if e := s.record[s.next]; !e.met && !e.stray {
+			return e
+		}
 	}
-	if s.next == len(s.record) {
-		return nil
-	}
-	return s.record[s.next]
+	return nil
 }
 
 // left returns an error if the code has ended where its record goes on.
 func (s *Scope) left() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.unmet()
-	if e == nil || e.overlapped {
-		return nil
+	if e := s.unmet(); e != nil {
+		return s.differs(e, "its end")
 	}
+	return nil
+}
+
+func (s *Scope) differs(e *entry, met string) error {
 	return &NonDeterminismError{
-		RunID: s.x.id, Scope: s.path, Seq: e.events[0].Seq, Recorded: describeCall(e.kind, e.name, e.n), Met: "its end",
+		RunID: s.x.id, Scope: s.path, Seq: e.events[0].Seq, Recorded: describeCall(e.kind, e.callKey), Met: met,
 	}
 }
 
-func describeCall(kind callKind, name string, n int) string {
-	if n == 1 {
-		return fmt.Sprintf("%s(%q)", kind, name)
+func describeCall(kind callKind, at callKey) string {
+	if at.n == 1 {
+		return fmt.Sprintf("%s(%q)", kind, at.name)
 	}
-	return fmt.Sprintf("%s(%q), number %d of that name", kind, name, n)
+	return fmt.Sprintf("%s(%q), number %d of that name", kind, at.name, at.n)
 }
 
 // exit ends the call.
 func (c *call) exit() {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	delete(c.s.flying, c.name)
+	c.s.flying = nil
 }
 
 // write records events of the call.
 func (c *call) write(ctx context.Context, events ...journal.Event) error {
-	c.s.mu.Lock()
-	if err := c.s.over(); err != nil { // one that was stopped only makes no further calls
-		c.s.mu.Unlock()
+	s := c.s
+	s.mu.Lock()
+	err := s.over() // one that was stopped only makes no further calls
+	s.mu.Unlock()
+	if err != nil {
 		return err
 	}
-	c.sign(events)
-	c.s.mu.Unlock()
-	if err := c.s.x.Append(ctx, events...); err != nil {
+	for i := range events {
+		e := &events[i]
+		e.Scope, e.Name, e.N, e.Time = s.path, c.name, c.n, Now()
+	}
+	if err := s.x.Append(ctx, events...); err != nil {
 		return err
 	}
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	if events[len(events)-1].Kind == journal.StepError {
-		c.s.failed = true
-		c.s.failures++
-	} else if c.failures == c.s.failures {
-		c.s.failed = false
-	}
-	x := c.s.x
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.remember(c.s.path, events)
+	s.mu.Lock()
+	s.failed = events[len(events)-1].Kind == journal.StepError
+	s.mu.Unlock()
+	s.remember(events...)
 	return nil
 }
 
-// sign makes events those of the call. The caller holds the scope's mu.
-func (c *call) sign(events []journal.Event) {
-	m := callMeta{Overlapped: c.overlapped, Beside: c.failures != c.s.failures}
-	for i := range events {
-		e := &events[i]
-		e.Scope, e.Name, e.N, e.Time = c.s.path, c.name, c.n, Now()
-		if m != (callMeta{}) {
-			e.Meta = withMeta(e.Meta, m)
-		}
+// remember adds what was written to what a later attempt of the same task meets. The code of a workflow has one attempt.
+func (s *Scope) remember(events ...journal.Event) {
+	if !s.task {
+		return
 	}
-}
-
-// remember adds what was written to what a later attempt of the same task meets. The caller holds mu.
-func (x *Execution) remember(scope string, events []journal.Event) {
-	x.record.scopes[scope] = append(x.record.scopes[scope], events...)
+	s.x.mu.Lock()
+	defer s.x.mu.Unlock()
+	s.x.record.scopes[s.path] = append(s.x.record.scopes[s.path], events...)
 }
 
 // withMeta adds the fields of one object to another.
@@ -457,45 +434,33 @@ func (s *Scope) settle() {
 
 // settleAll is settle under mu.
 func (s *Scope) settleAll() {
-	s.settleInside()
+	s.settleBranches()
 	if s.failed {
 		s.failed = false
-		s.note(journal.Event{Kind: journal.StepHandled, Scope: s.path, Time: Now()})
+		e := journal.Event{Kind: journal.StepHandled, Scope: s.path, Time: Now()}
+		s.x.Hold(e)
+		s.remember(e)
 	}
 }
 
-// settleInside does so for what leaves no trace of its own: calls that ended with a context of the code's own, and branches.
-// The caller holds mu.
-func (s *Scope) settleInside() {
+// settleBranches does so for branches, which leave no trace of their own. The caller holds mu.
+func (s *Scope) settleBranches() {
 	for _, branch := range s.unsettled {
 		branch.settle()
 	}
-	s.note(s.loose...)
-	s.failed = s.failed || len(s.loose) > 0
-	s.unsettled, s.loose = nil, nil
-}
-
-// note keeps events of the scope for the next append.
-func (s *Scope) note(events ...journal.Event) {
-	if len(events) == 0 {
-		return
-	}
-	s.x.mu.Lock()
-	defer s.x.mu.Unlock()
-	s.x.handled = append(s.x.handled, events...)
-	s.x.remember(s.path, events)
+	s.unsettled = nil
 }
 
 // troubled reports whether the scope ends with failures that nobody has handled yet.
 func (s *Scope) troubled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.failed || len(s.loose) > 0 || len(s.unsettled) > 0
+	return s.failed || len(s.unsettled) > 0
 }
 
 // branchPath is the scope of the n-th branch of a name.
 func (s *Scope) branchPath(name string, n int) string {
-	if strings.ContainsAny(name, "/#%") {
+	if strings.ContainsAny(name, "/#%[]") {
 		name = url.PathEscape(name)
 	}
 	path := fmt.Sprintf("%s#%d", name, n)

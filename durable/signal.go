@@ -30,6 +30,8 @@ type SignalTimeoutError struct {
 	RunID, Name string
 	// After is the time that WaitTimeout gave.
 	After time.Duration
+
+	call FailedCall
 }
 
 // Error names the signal and the time.
@@ -48,6 +50,8 @@ type SignalTypeError struct {
 	RunID, Name string
 	// Err says what does not fit, a *journal.DecodeError for one.
 	Err error
+
+	call FailedCall
 }
 
 // Error names the signal and the fault.
@@ -80,10 +84,11 @@ func (e *NoJournalError) Unretryable() bool { return true }
 //
 // If there is none the run is suspended: the error is a *SuspendedError, the code has to return, and when it is run again it
 // comes here again. If the time that WaitTimeout gives has passed by then, the error is a *SignalTimeoutError. A signal whose
-// value is no T is consumed, and is a *SignalTypeError. Both are outcomes: a replay returns them again.
+// value is no T is consumed, and is a *SignalTypeError. Both are outcomes: a replay returns them again. Only where a run
+// fails with one of them, a retry of the run waits anew.
 //
-// It cannot be inside a step: that is a *PlacementError. In a context that belongs to no run it is a *NoJournalError. All other errors are
-// those of Step.
+// It cannot be inside a step: that is a *PlacementError. In a context that belongs to no run it is a *NoJournalError. All
+// other errors are those of Step.
 func WaitForSignal[T any](ctx context.Context, name string, opts ...SignalOption) (T, error) {
 	var v, zero T
 	var o signalOptions
@@ -190,11 +195,11 @@ func (c *call) beginWait(ctx context.Context, o signalOptions) error {
 
 func (c *call) received(e journal.Event, into any) error {
 	if err := c.s.x.decode(e.Payload, into); err != nil {
-		return &SignalTypeError{RunID: c.s.x.id, Name: c.name, Err: err}
+		return &SignalTypeError{RunID: c.s.x.id, Name: c.name, Err: err, call: c.failed()}
 	}
 	return nil
 }
 
 func (c *call) timedOut(o signalOptions) error {
-	return &SignalTimeoutError{RunID: c.s.x.id, Name: c.name, After: o.timeout}
+	return &SignalTimeoutError{RunID: c.s.x.id, Name: c.name, After: o.timeout, call: c.failed()}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/pawl-go/pawl/journal"
@@ -16,23 +16,25 @@ import (
 // returns that outcome and does not call fn. The result goes through JSON, also the first time, and so does the error: it
 // is a *journal.RecordedError, which has the text of fn's error and answers errors.Is and errors.As as that did.
 //
-// An error that the code around the step handles is an outcome like any other. One that ends the run's attempt is not: with the
-// next attempt fn is called again. How to tell: a failure counts once the code has gone on to another durable call behind
-// it, or has completed. A failure is not retried unless Retry says so; an error under a policy of several attempts
-// is a *retrypolicy.AttemptsError. A panic of fn is a *task.PanicError and is not retried.
+// An error that the code around the step handles is an outcome like any other. One that ends the run's attempt is not:
+// with the next attempt fn is called again. How to tell: a failure counts once the code has gone on to another durable
+// call behind it, or has completed; but what an attempt returns, or wraps in what it returns, it has not handled. A failure
+// is not retried unless Retry says so; an error under a policy of several attempts is a *retrypolicy.AttemptsError. A
+// panic of fn is a *task.PanicError and is not retried.
 //
 // If the run ends while fn is working, an error that it returns then is not recorded, but a result is. Fn runs on the
 // caller's goroutine and is waited for, however long it ignores the end of its context.
 //
 // A result that JSON cannot hold is a *journal.NotSerializableError or *journal.PayloadTooLargeError; it ends the run with
-// the code result_not_serializable, whatever the code makes of it. An *OptionError says that an argument is wrong.
-// Other errors mean that the code has to return: a *StoreUnavailableError, *StoreError, *RunLostError, *RunCancelledError, *SuspendedError,
-// *NonDeterminismError, *ReplayError, *OverlapError, *ScopeEndedError, *AbandonedError, or that of the context.
+// the code result_not_serializable, whatever the code makes of it. An *OptionError says that an argument is wrong. Other
+// errors mean that the code has to return: a *StoreUnavailableError, *StoreError, *RunLostError, *RunCancelledError,
+// *SuspendedError, *NonDeterminismError, *ReplayError, *OverlapError, *ScopeEndedError, *AbandonedError, or that of the
+// context.
 //
 // Inside another step, and in a context that belongs to no run, Step just calls fn, with its options, and records nothing.
 //
-// It is safe for concurrent use, but goroutines that make durable calls at the same time need a Branch each: without it
-// nothing says in which order their calls are met again. Steps of one scope and name that overlap are an *OverlapError.
+// The calls of one scope are made one after the other, which is how they are found again: a call that begins while another
+// one is under way is an *OverlapError. Goroutines that make durable calls at the same time get a Branch each.
 func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error), opts ...StepOption) (T, error) {
 	o, err := newStepOptions(stepCall, name, fn == nil, opts)
 	if err != nil {
@@ -114,7 +116,7 @@ func (s *Scope) step(ctx context.Context, w *work) error {
 	case err == nil:
 		return c.succeed(ctx, w, attempts)
 	case cutShort(err):
-		return c.cut(ctx, err)
+		return c.cut(ctx, err, cutMeta{})
 	}
 	return c.fail(ctx, err, attempts)
 }
@@ -144,16 +146,45 @@ func (c *call) replay(ctx context.Context, e journal.Event, into any) error {
 	return nil
 }
 
-// endPatience is how long a replayed call waits for what ended it.
-const endPatience = time.Second
+// cutMeta is the part of a StepError's Meta that says that a context of the code's own has ended the call.
+type cutMeta struct {
+	Cut bool `json:"cut,omitempty"`
+	// Once is true of a call to Once that had not begun.
+	Once bool `json:"once,omitempty"`
+}
+
+// isCut reports whether an event says so.
+func isCut(e journal.Event) bool {
+	var m cutMeta
+	return e.Kind == journal.StepError && readMeta(e, &m) == nil && m.Cut
+}
 
 // awaitEnd lets the context end first that has ended a call when it was live: a goroutine's cancellation must not be there
 // before the failure of its sibling that was the reason. If nothing ends it this time, the code is told all the same.
 func (c *call) awaitEnd(ctx context.Context, e journal.Event) {
-	var m callMeta
-	if readMeta(e, &m) == nil && m.Cut {
-		_ = waitUntil(ctx, time.Now().Add(endPatience), c.s.x)
+	if isCut(e) {
+		c.s.patience.await(ctx, c.s.x)
 	}
+}
+
+// endPatience is how long the replayed calls of one attempt wait for what ended them, together.
+const endPatience = time.Second
+
+// patience is a time that calls have together.
+type patience struct {
+	mu   sync.Mutex
+	left time.Duration
+}
+
+// await waits for the end of a context, or of the execution.
+func (p *patience) await(ctx context.Context, x *Execution) {
+	p.mu.Lock()
+	begun, left := time.Now(), p.left
+	p.mu.Unlock()
+	_ = waitUntil(ctx, begun.Add(left), x)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = min(p.left, left-time.Since(begun)) // those that wait at the same time wait once
 }
 
 // broken stops the scope with a fault.
@@ -185,7 +216,7 @@ func (x *Execution) roundTrip(what string, v, into any) ([]byte, error) {
 
 // fail records a failure, and returns it as replay will.
 func (c *call) fail(ctx context.Context, err error, attempts int) error {
-	e, recorded := c.s.x.Error(err)
+	e, recorded := c.s.x.stepError(err)
 	e.Took, e.Attempts = time.Since(c.begun), attempts
 	if err := c.write(ctx, e); err != nil {
 		return err
@@ -193,25 +224,23 @@ func (c *call) fail(ctx context.Context, err error, attempts int) error {
 	return c.failedWith(recorded)
 }
 
-// cut is the end of a call whose context has ended: nothing is recorded, unless it was a context of the code's own and the
-// code goes on.
-func (c *call) cut(ctx context.Context, err error, before ...journal.Event) error {
+// cut is the end of a call whose context has ended. If that was one of the code's own it is a failure, which counts only if
+// the code goes on; a cut behind it does not tell. Else the run itself ends, and nothing is recorded.
+func (c *call) cut(ctx context.Context, err error, m cutMeta) error {
 	if !c.s.endedAlone(ctx) {
 		return err
 	}
-	e, recorded := c.s.x.Error(err)
-	events := slices.Concat(before, []journal.Event{e})
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	c.sign(events)
-	last := &events[len(events)-1]
-	last.Meta = withMeta(last.Meta, callMeta{Cut: true})
-	c.s.loose = append(c.s.loose, events...)
+	e, recorded := c.s.x.stepError(err)
+	m.Cut = true
+	e.Meta, e.Took = withMeta(e.Meta, m), time.Since(c.begun)
+	if err := c.write(ctx, e); err != nil {
+		return err
+	}
 	return c.failedWith(recorded)
 }
 
-// Call is Step for a function that takes no context, and so cannot be told to stop. With a Timeout fn runs in a
-// goroutine of its own, which is left behind when its time is over: the error is a *retrypolicy.TimeoutError, and what fn returns
+// Call is Step for a function that takes no context, and so cannot be told to stop. With a Timeout fn runs in a goroutine
+// of its own, which is left behind when its time is over: the error is a *retrypolicy.TimeoutError, and what fn returns
 // later is lost. For that reason a Timeout together with a Retry of several attempts is an *OptionError.
 func Call[T any](ctx context.Context, name string, fn func() (T, error), opts ...StepOption) (T, error) {
 	o, err := newStepOptions("Call", name, fn == nil, opts)

@@ -21,7 +21,7 @@ var statuses = map[journal.Kind]journal.Status{
 	journal.RunCancelled: journal.Cancelled,
 	journal.RunContinued: journal.Continued,
 
-	journal.StepDone: "", journal.StepError: "", journal.StepHandled: "", journal.StepIntent: "", journal.CatchStart: "",
+	journal.StepDone: "", journal.StepError: "", journal.StepHandled: "", journal.StepReopened: "", journal.StepIntent: "", journal.CatchStart: "",
 	journal.SuperStepDone: "", journal.Checkpoint: "", journal.TimerSet: "", journal.SignalWait: "", journal.SignalReceived: "",
 	journal.SignalTimeout: "", journal.QuestionAsked: "", journal.QuestionAnswered: "", journal.ChildStart: "", journal.GateSet: "",
 	"of another release": "",

@@ -33,12 +33,12 @@ func TestTheWordsThatAreStoredAreStable(t *testing.T) {
 	})
 	assert.Equal(t, []journal.Kind{
 		"run:start", "run:suspended", "run:requeued", "run:complete", "run:error", "run:cancelled", "run:continued",
-		"step:done", "step:error", "step:handled", "step:intent", "catch:start", "superstep:done", "checkpoint", "timer:set",
-		"signal:wait", "signal:received", "signal:timeout", "question:asked", "question:answered", "child:start", "gate:set",
+		"step:done", "step:error", "step:handled", "step:reopened", "step:intent", "catch:start", "superstep:done", "checkpoint",
+		"timer:set", "signal:wait", "signal:received", "signal:timeout", "question:asked", "question:answered", "child:start", "gate:set",
 	}, []journal.Kind{
 		journal.RunStart, journal.RunSuspended, journal.RunRequeued, journal.RunComplete, journal.RunError, journal.RunCancelled,
-		journal.RunContinued, journal.StepDone, journal.StepError, journal.StepHandled, journal.StepIntent, journal.CatchStart,
-		journal.SuperStepDone, journal.Checkpoint, journal.TimerSet, journal.SignalWait, journal.SignalReceived,
+		journal.RunContinued, journal.StepDone, journal.StepError, journal.StepHandled, journal.StepReopened, journal.StepIntent,
+		journal.CatchStart, journal.SuperStepDone, journal.Checkpoint, journal.TimerSet, journal.SignalWait, journal.SignalReceived,
 		journal.SignalTimeout, journal.QuestionAsked, journal.QuestionAnswered, journal.ChildStart, journal.GateSet,
 	})
 }
