@@ -53,7 +53,11 @@ type Config struct {
 	LeaseTTL time.Duration
 	// Owner names this process to others that find a run held. Empty is "inline".
 	Owner string
-	// Capture says what events may show of values: journal.CaptureFull (the zero value) or journal.CaptureShapes.
+	// Capture says what events and log lines may show of values: journal.CaptureFull (the zero value), all of them, or
+	// journal.CaptureShapes, none. Then a TokenDelta's text and a Custom event's value are what journal.ShapeOf says of them,
+	// the text of a Failure is its class, and it has no Err; the state of the RunCompleted event that observers get is the
+	// zero S. Names of graphs, nodes, runs, questions and signals stay. What a run's caller gets is never cut: results, errors,
+	// and the state of a stream's last event. What is journaled does not depend on it: see Codec.
 	Capture journal.Capture
 	// CheckMutation finds nodes that change maps or slice elements of the state they are given, and fails the run with a
 	// *MutationError. It runs tasks one at a time and copies the state for each: for tests.
@@ -122,6 +126,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if !c.Capture.Full() {
+		c.Logger = slog.New(shapedLog{c.Logger.Handler()})
 	}
 	if c.Classifier == nil {
 		c.Classifier = classifier.Default()

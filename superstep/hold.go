@@ -155,7 +155,7 @@ func (r *Runner[S, U]) notHeld(ctx context.Context, t *trunk[S, U], o *runOption
 	res, err = r.recorded(ctx, ended, o)
 	if t.run.events != nil {
 		t.driver.report(&task.RunStarted{Graph: r.g.Name(), Fingerprint: r.g.Fingerprint(), Resumed: true}, 0)
-		t.driver.report(lastEvent(&t.run, res, err), 0)
+		sendLast(&t.run, res, err)
 		t.run.events.close()
 	}
 	return res, err

@@ -101,7 +101,7 @@ func (r *Runner[S, U]) newEvents() *events {
 	if len(r.cfg.Observers) == 0 {
 		return nil
 	}
-	return newEvents(r.cfg.Observers)
+	return newEvents(&r.cfg)
 }
 
 // Abandoned is how many calls have been abandoned and have not come back yet.
@@ -327,7 +327,7 @@ func (d *driver[S, U]) finish(ctx context.Context, err error) (*Result[S], error
 	if x.events == nil {
 		return res, err
 	}
-	d.report(lastEvent(x, res, err), 0)
+	sendLast(x, res, err)
 	x.events.close()
 	if err == nil {
 		if err = x.withPanic(nil); err != nil { // of an observer that was told of the success
@@ -345,6 +345,16 @@ func (r *run) withPanic(err error) error {
 		return cmp.Or(r.fatal, err)
 	}
 	return errors.Join(err, r.fatal)
+}
+
+// sendLast reports the end of a run. With CaptureShapes only the stream, whose consumer is the run's caller, sees the state.
+func sendLast[S any](x *run, res *Result[S], err error) {
+	last := lastEvent(x, res, err)
+	if completed, is := last.(*task.RunCompleted[S]); is && !x.events.capture.Full() {
+		x.events.deliver(x, last, &task.RunCompleted[S]{Totals: completed.Totals, Unfired: completed.Unfired}, task.Header{}, nil)
+		return
+	}
+	x.emit(last, task.Header{})
 }
 
 func lastEvent[S any](x *run, res *Result[S], err error) task.Event {

@@ -46,7 +46,7 @@ func (r *Runner[S, U]) stream(ctx context.Context, in S, id string, o *runOption
 	go func() {
 		err := error(&task.PanicError{Whose: "observer", Value: task.ErrGoexit}) // unless execute returns
 		defer func() { done <- err }()
-		e := newEvents(r.cfg.Observers)
+		e := newEvents(&r.cfg)
 		e.stream, e.left = stream, left
 		_, err = r.execute(ctx, r.newTrunk(&in, id, e), o)
 	}()
