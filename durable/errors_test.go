@@ -66,7 +66,8 @@ func TestErrorsAreNotRetriedAndMatch(t *testing.T) {
 		Unretryable() bool
 	}{
 		&durable.SuspendedError{}, &durable.StoreUnavailableError{}, &durable.StoreError{}, &durable.RunLostError{},
-		&durable.RunCancelledError{}, &durable.NonDeterminismError{}, &durable.ReplayError{}, &durable.OverlapError{},
+		&durable.RunConflictError{}, &durable.RunLockedError{}, &durable.ScopeEndedError{}, &durable.EndedError{},
+		&durable.RunStoppedError{}, &durable.RunCancelledError{}, &durable.NonDeterminismError{}, &durable.ReplayError{}, &durable.OverlapError{},
 		&durable.AbandonedError{}, &durable.PlacementError{}, &durable.OutcomeUnknownError{}, &durable.OptionError{},
 		&durable.SignalTimeoutError{}, &durable.SignalTypeError{}, &durable.NoJournalError{}, &durable.ChildWorkflowError{},
 		&durable.ContinuationChainError{}, &durable.RunFailedError{},

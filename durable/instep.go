@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"sync"
+
+	"github.com/pawl-go/pawl/task"
 )
 
 // inStep is what the context of a step's function has instead of a scope.
@@ -60,13 +62,14 @@ func (in *inStep) path() string {
 }
 
 // IdempotencyKey is the same in every attempt of the step that ctx belongs to, also after a restart of its run, and differs
-// between any two steps. Hand it to providers and tools that can recognise a repeated request. It is 32 characters of
-// lower-case hex; empty in a context that is not a step's, or belongs to no run.
+// between any two steps. Hand it to providers and tools that can recognise a repeated request. Outside a step it is the key of
+// the task (task.Task.IdempotencyKey). It is 32 characters of lower-case hex; empty in a context that belongs to no run, and
+// in a workflow's body outside its steps.
 func IdempotencyKey(ctx context.Context) string {
 	_, in := scopeOf(ctx)
 	s := in.within()
 	if s == nil {
-		return ""
+		return task.Info(ctx).IdempotencyKey()
 	}
 	// %q keeps the parts apart whatever characters an id is made of.
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %s", s.x.id, s.path, in.path()))

@@ -105,7 +105,7 @@ func kindOf(first journal.Event) callKind {
 
 // Body is for executors: the scope of a workflow's body.
 func (x *Execution) Body() *Scope {
-	s := x.scope("")
+	s := x.scope("", false)
 	s.body = true
 	return s
 }
@@ -114,17 +114,16 @@ func (x *Execution) Body() *Scope {
 // before it have recorded; see Reopen. Alive is asked before each durable call, and before it writes: the error says that
 // the attempt has returned or was abandoned. Nil: it never ends.
 func (x *Execution) Task(path string, alive func() error) *Scope {
-	s := x.scope(path)
-	s.task = true
+	s := x.scope(path, true)
 	if alive != nil {
 		s.alive = alive
 	}
 	return s
 }
 
-func (x *Execution) scope(path string) *Scope {
+func (x *Execution) scope(path string, task bool) *Scope {
 	s := &Scope{
-		x: x, path: path, uses: map[string]int{}, branches: map[string]*branches{},
+		x: x, path: path, task: task, uses: map[string]int{}, branches: map[string]*branches{},
 		alive: func() error { return nil }, patience: &patience{left: endPatience},
 	}
 	x.mu.Lock()
@@ -141,13 +140,16 @@ func (x *Execution) scope(path string) *Scope {
 		}
 		at[k].events = append(at[k].events, e)
 	}
+	if !task {
+		delete(x.record.scopes, path) // nobody comes here again
+	}
 	return s
 }
 
 // branch is the scope of a branch.
 func (s *Scope) branch(path string) *Scope {
-	child := s.x.scope(path)
-	child.parent, child.base, child.task, child.patience = s, s.base, s.task, s.patience
+	child := s.x.scope(path, s.task)
+	child.parent, child.base, child.patience = s, s.base, s.patience
 	child.alive = func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -32,6 +32,14 @@ func (s *Store) Watch(run string) (<-chan struct{}, func()) {
 
 func (ws *watchers) add(run string, w *watcher) {
 	ws.mu.Lock()
+	resting := ws.stop == nil && !ws.closed
+	ws.mu.Unlock()
+	var newest int64
+	if resting { // without the lock, which the committer needs
+		// Where the count cannot be read now, everything there counts as new later.
+		newest, _ = ws.store.newestMessage()
+	}
+	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.closed {
 		return
@@ -45,8 +53,6 @@ func (ws *watchers) add(run string, w *watcher) {
 	ws.byRun[run][w] = struct{}{}
 	if ws.stop == nil {
 		ws.stop, ws.done = make(chan struct{}), make(chan struct{})
-		// Where the count cannot be read now, everything there counts as new later.
-		newest, _ := ws.store.newestMessage()
 		go ws.look(newest, ws.stop, ws.done)
 	}
 }
