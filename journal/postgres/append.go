@@ -274,5 +274,3 @@ func same(stored, e *journal.Event) bool {
 		stored.Time.Equal(stamp(e.Time)) && stored.Took == e.Took && stored.Attempts == e.Attempts &&
 		bytes.Equal(stored.Meta, e.Meta) && bytes.Equal(stored.Payload, e.Payload)
 }
-
-

@@ -1,2 +1,59 @@
-// Package postgres keeps runs in a PostgreSQL database (15 or later), for workers on any number of machines.
+// Package postgres keeps runs in a PostgreSQL database, for workers on any number of machines.
+//
+//	db, err := postgres.Open(ctx, "postgres://pawl_user@db.example:5432/app")
+//	if err != nil {
+//		return err
+//	}
+//	defer db.Close()
+//	r, err := superstep.NewRunner(g, superstep.Config{Store: db})
+//
+// It needs PostgreSQL 15 or later, and a direct connection: a pooler between that gives out sessions by the transaction
+// (PgBouncer's transaction mode) can carry none of what follows.
+//
+// # Durability and speed
+//
+// What is acknowledged is committed with synchronous_commit on, or at the stricter or other level that the administrator has
+// chosen; only off is not taken. What several runs write at the same time shares a commit, and a lone append is one statement.
+// The lease is checked by that statement, under a lock that a new lease has to wait for.
+//
+// A store has a connection that writes, one that shows that it lives, and a pool for reading (pool_max_conns). Count on two and
+// a few for each process when you set max_connections.
+//
+// # Leases
+//
+// Created, Updated and the ends of leases are the server's time: machines whose clocks differ agree on who holds a run. Do not
+// compare them with a clock that may be wrong.
+//
+// Each open store holds an advisory lock, under a number that its leases name. When its process dies the server lets go of the
+// lock with the connection, and its runs can be taken at once. Of a machine that is cut off the server notices so within half a
+// minute, or when the lease runs out, if that is sooner. The store itself may go on for a while then: what it writes is refused,
+// since the run has a new lease. A store that has only lost its connection makes another one and has its leases again, except
+// those that were taken meanwhile.
+//
+// # Errors
+//
+// Lost connections, timeouts, a server that starts, stops, may only be read, or has no connections, memory or disk left, are
+// *journal.UnavailableError. A write whose acknowledgement was lost says that its outcome is unknown. A call waits for a server
+// that is away, see Timeout; all connections are made again by themselves. All else is the server's error, with where it
+// happened and what to do. No error has the DSN's password.
+//
+// # Roles
+//
+// The schema is made and migrated by Open or by Migrate: several processes may do so at once, and a schema of a later release is
+// refused. The programs that use it need less. As a role that may create schemas in the database, call Migrate, and then grant
+//
+//	GRANT USAGE ON SCHEMA pawl TO pawl_user;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.runs TO pawl_user;
+//	GRANT SELECT, INSERT, DELETE ON pawl.events, pawl.inbox TO pawl_user;
+//	GRANT SELECT ON pawl.pawl_schema TO pawl_user;
+//	GRANT USAGE ON SEQUENCE pawl.numbers TO pawl_user;
+//
+// A program that only looks (Load, Events, Inbox, List) needs
+//
+//	GRANT USAGE ON SCHEMA pawl TO pawl_reader;
+//	GRANT SELECT ON pawl.runs, pawl.events, pawl.inbox, pawl.pawl_schema TO pawl_reader;
+//
+// # Changing the schema
+//
+// Add the next numbered file to migrations; never change one that was released.
 package postgres

@@ -81,6 +81,9 @@ func schemaVersion(ctx context.Context, db *sql.DB) (version int64, err error) {
 	return version, err
 }
 
+const maySchema = `SELECT coalesce(bool_and(has_schema_privilege(oid, 'USAGE') AND has_schema_privilege(oid, 'CREATE')), false)
+	FROM pg_namespace WHERE nspname = $1`
+
 // migrate brings the schema to this release's version, while no other process does.
 func (s *settings) migrate(ctx context.Context, db *sql.DB, p *goose.Provider, knows int64) (err error) {
 	conn, err := db.Conn(ctx)
@@ -93,11 +96,11 @@ func (s *settings) migrate(ctx context.Context, db *sql.DB, p *goose.Provider, k
 		return err
 	}
 	if _, err := conn.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{s.schema}.Sanitize()); err != nil {
-		// A user who may not make schemas may still own one that somebody has made for it.
-		var there bool
-		look := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", s.schema).Scan(&there)
-		if look != nil || !there {
-			return fmt.Errorf("make the schema: %w", err)
+		// A user who may not make schemas may still fill one that somebody has made for it.
+		var may bool
+		look := conn.QueryRowContext(ctx, maySchema, s.schema).Scan(&may)
+		if look != nil || !may {
+			return fmt.Errorf("make or migrate the schema: %w", err)
 		}
 	}
 	has, err := schemaVersion(ctx, db)

@@ -195,7 +195,9 @@ func (se *session) replace(lock int64, d time.Duration) error {
 }
 
 // word is a notification: which run has a message, and the message's id.
-func word(run hash, id int64) string { return hex.EncodeToString(run[:]) + " " + strconv.FormatInt(id, 10) }
+func word(run hash, id int64) string {
+	return hex.EncodeToString(run[:]) + " " + strconv.FormatInt(id, 10)
+}
 
 func parseWord(payload string) (run hash, id int64, err error) {
 	name, number, _ := strings.Cut(payload, " ")
