@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-go/pawl/journal"
 )
 
-// What an attempt costs that breaks before it can record anything: after this many within this time the next one ends the run.
+// What an attempt costs that breaks before it can record anything: after so many in this time the next one ends the run.
 const (
 	brokenRetries = 3
 	brokenTime    = time.Hour

@@ -15,8 +15,8 @@ const cancelKey = ownKeys + "cancel"
 
 // Cancel ends a run for good, and the runs it has started with RunChild and that were not detached. If nobody is at work on
 // the run it is cancelled when Cancel returns; if somebody is, in this process or another, its context ends with a
-// *RunCancelledError, and that owner cancels it. A run that was continued as new is cancelled where it goes on. The reason is
-// for people, and may be empty. Cancelling a cancelled run is a success.
+// *RunCancelledError, and that owner cancels it. A run that was continued as new is cancelled where it goes on. The reason
+// is for people, and may be empty. Cancelling a cancelled run is a success.
 //
 // Errors: a *journal.NotFoundError, a *journal.RefusedError with journal.ErrEnded if the run has ended in another way, a
 // *ContinuationChainError, and those of the store.

@@ -62,9 +62,9 @@ func (e *ChildWorkflowError) Unretryable() bool { return true }
 // which is recorded in the parent as that of a step is. The child runs on the caller's goroutine. After a restart it goes on
 // where it was. A child that waits suspends its parent, too; whoever runs the parent again runs the child.
 //
-// A child that fails or is cancelled is a *ChildWorkflowError, an outcome like the failure of a step; with a retry of the parent
-// a failed child is retried as well. If the parent is cancelled so are its children, unless they are Detached. A run of the
-// child's id that is there with the same workflow and input is taken for the child; any other is a *RunConflictError.
+// A child that fails or is cancelled is a *ChildWorkflowError, an outcome like the failure of a step; with a retry of the
+// parent a failed child is retried as well. If the parent is cancelled so are its children, unless they are Detached. A run
+// of the child's id that is there with the same workflow and input is taken for the child; any other is a *RunConflictError.
 //
 // It cannot be inside a step: that is a *PlacementError. In a context that belongs to no run it just calls the workflow's
 // function. All other errors are those of Step.

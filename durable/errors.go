@@ -322,8 +322,8 @@ func (e *ScopeEndedError) Error() string {
 // Unretryable is true.
 func (e *ScopeEndedError) Unretryable() bool { return true }
 
-// AbandonedError says that a durable call came from code that was left behind, since it had ignored the end of its context. It
-// writes nothing.
+// AbandonedError says that a durable call came from code that was left behind, since it had ignored the end of its context.
+// It writes nothing.
 type AbandonedError struct {
 	RunID, Scope string
 }

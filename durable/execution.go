@@ -257,8 +257,8 @@ func (x *Execution) Replaying() bool { return x.record.replaying }
 // Active is how long owners have had the run before this execution, as far as that is recorded.
 func (x *Execution) Active() time.Duration { return x.record.active }
 
-// History returns the events of a scope, in order, as they were recorded when the run was taken, without failures that nobody
-// has handled yet.
+// History returns the events of a scope, in order, as they were recorded when the run was taken, without failures that
+// nobody has handled yet.
 func (x *Execution) History(scope string) []journal.Event {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -352,7 +352,7 @@ func (x *Execution) write(ctx context.Context, events []journal.Event, due time.
 	return first, nil
 }
 
-// outage makes an outage of the end of our own time for a call of the store: a store that is not done by then is out of reach.
+// outage makes an outage of the end of our own time for a call: a store that is not done by then is out of reach.
 func outage(op string, err error) error {
 	ended := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	if !ended || errors.Is(err, journal.ErrUnavailable) {
@@ -395,9 +395,9 @@ func (x *Execution) Broken() error {
 }
 
 // Finish writes the last event of the execution, a terminal one or a RunSuspended with the time it is due, and gives up the
-// lease. It does not end with ctx. If the execution has broken off, Finish does what can still be done, and returns that error: for an
-// outage it records, if the store is back, that the run is to be taken up again; for any other fault of the store it ends
-// the run with the fault.
+// lease. It does not end with ctx. If the execution has broken off, Finish does what can still be done, and returns that
+// error: for an outage it records, if the store is back, that the run is to be taken up again; for any other fault of the
+// store it ends the run with the fault.
 func (x *Execution) Finish(ctx context.Context, last journal.Event, due time.Time) error {
 	x.flushing <- struct{}{}
 	defer func() { <-x.flushing }()
@@ -440,7 +440,7 @@ func (x *Execution) salvage(ctx context.Context, broken error) {
 	}
 }
 
-// Close gives up the lease, if Finish has not ended the run, and waits for the execution's goroutine. It may be called again.
+// Close gives up the lease, if Finish has not ended the run, and waits for the execution's goroutine. It may be repeated.
 func (x *Execution) Close(ctx context.Context) {
 	x.cancel(context.Canceled)
 	x.keeper.Wait()
@@ -592,8 +592,8 @@ func (x *Execution) giveBack(m journal.Message) {
 // Now is the time as events have it.
 func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// Encode turns a value into a payload. What names it in errors, "Result" say. The error is a *journal.NotSerializableError, a
-// *journal.PayloadTooLargeError, or what the Codec returns.
+// Encode turns a value into a payload. What names it in errors, "Result" say. The error is a *journal.NotSerializableError,
+// a *journal.PayloadTooLargeError, or what the Codec returns.
 func (x *Execution) Encode(what string, v any) ([]byte, error) { return x.settings.Encode(what, v) }
 
 // Decode is the reverse of Encode; v is a pointer.
@@ -625,7 +625,7 @@ func (s Settings) seal(what string, data []byte) ([]byte, error) {
 func (s Settings) Decode(payload []byte, v any) error {
 	if s.Codec != nil {
 		var err error
-		if payload, err = journal.Decode(s.Codec, payload); err != nil {
+		if payload, err = journal.DecodeJSON(s.Codec, payload); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,8 @@ import (
 
 // What only an executor asks of an execution.
 
-// Read returns what is recorded of a run, whole, without holding the run. Nothing can be written with it; Close need not be called.
+// Read returns what is recorded of a run, whole, without holding the run. Nothing can be written with it, nor need it be
+// closed.
 func Read(ctx context.Context, s Settings, id string) (*Execution, error) {
 	x := &Execution{settings: s.withDefaults(), id: id, begun: time.Now(), unwatch: func() {}, broken: errReadOnly}
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -29,7 +30,7 @@ var errReadOnly = errors.New("pawl: the run was opened for reading")
 
 // Plain undoes the Codec: the JSON in a payload.
 func (x *Execution) Plain(payload []byte) ([]byte, error) {
-	return journal.Decode(x.settings.Codec, payload)
+	return journal.DecodeJSON(x.settings.Codec, payload)
 }
 
 // Waits are what the run's code has been suspended on so far, and the earliest time among them.
@@ -105,7 +106,7 @@ func (x *Execution) Flush(ctx context.Context) error {
 	return x.Append(ctx)
 }
 
-// Checkpoint returns the event of a checkpoint: the executor's own state as its Meta, an object, and the graph's as its payload.
+// Checkpoint returns the event of a checkpoint: the executor's own state is its Meta, an object, the graph's its payload.
 func (x *Execution) Checkpoint(own json.RawMessage, state []byte) journal.Event {
 	p := progress{Active: x.Active() + time.Since(x.begun)}
 	x.mu.Lock()

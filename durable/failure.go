@@ -30,8 +30,8 @@ const (
 	CodeReplayFailed    Code = "replay_failed"
 )
 
-// FailureMeta is the Meta of a StepError and a RunError: what can be told of a failure without showing any value. The error itself is
-// the payload, a *journal.ErrorRecord.
+// FailureMeta is the Meta of a StepError and a RunError: what can be told of a failure without showing any value. The error
+// itself is the payload, a *journal.ErrorRecord.
 type FailureMeta struct {
 	Code        Code   `json:"code,omitempty"` // of a RunError
 	Class       string `json:"class"`          // a classifier.RunErrorClass

@@ -16,9 +16,9 @@ import (
 //	}
 //	return mail(ctx, report) // as before the change
 //
-// How it tells: a run that has recorded calls of this scope that lie ahead has been here before. Where the answer is true it is
-// recorded. The first answer for a change holds for the whole scope, so a loop goes one way. Remove the gate, and the
-// old way, when no run from before the change is left; one that has recorded the gate must have ended, too.
+// How it tells: a run that has recorded calls of this scope that lie ahead has been here before. Where the answer is true it
+// is recorded. The first answer for a change holds for the whole scope, so a loop goes one way. Remove the gate, and the old
+// way, when no run from before the change is left; one that has recorded the gate must have ended, too.
 //
 // Inside a step, and in a context that belongs to no run, it is true. Its errors are those of Step.
 func Gate(ctx context.Context, change string) (bool, error) {

@@ -68,10 +68,10 @@ func lastFailure(events []journal.Event, k callKey) int {
 	return at
 }
 
-// Reopen is for executors: it says that an attempt of the task in a scope has failed with err, and that there is to be another
-// one. That calls again what err consists of, durable calls of the scope or of one inside it that have failed, even where
-// the code went on behind them; and the steps behind them, which belong to a way that it may not take again. What was asked,
-// received or done at most once behind them is served wherever the code comes to it.
+// Reopen is for executors: it says that an attempt of the task in a scope has failed with err, and that there is to be
+// another one. That calls again what err consists of, durable calls of the scope or of one inside it that have failed, even
+// where the code went on behind them; and the steps behind them, which belong to a way that it may not take again. What was
+// asked, received or done at most once behind them is served wherever the code comes to it.
 //
 // Only what the journal would say otherwise is written. The error is that of Append.
 func (x *Execution) Reopen(ctx context.Context, scope string, err error) error {

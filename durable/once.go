@@ -20,11 +20,12 @@ import (
 //	}
 //
 // An error that fn returns is final, too, whether it is handled or not: it is returned again to every further attempt of the
-// code around. Only a Retry given to Once itself calls fn more than once. With a Timeout, an error that fn returns behind its time, or
-// behind the end of its context, is an *OutcomeUnknownError as well, and is not retried; a result is taken however late it is.
+// code around. Only a Retry given to Once itself calls fn more than once. With a Timeout, an error that fn returns behind
+// its time, or behind the end of its context, is an *OutcomeUnknownError as well, and is not retried; a result is taken
+// however late it is.
 //
-// A Once cannot be inside a step: that is a *PlacementError. In a context that belongs to no run it just calls fn, with its options.
-// All other errors are those of Step.
+// A Once cannot be inside a step: that is a *PlacementError. In a context that belongs to no run it just calls fn, with its
+// options. All other errors are those of Step.
 func Once[T any](ctx context.Context, name string, fn func(ctx context.Context) (T, error), opts ...StepOption) (T, error) {
 	var result, recorded, zero T
 	o, err := newStepOptions(onceCall, name, fn == nil, opts)

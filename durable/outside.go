@@ -235,7 +235,8 @@ func (e *AnswerError) Unwrap() error { return e.Err }
 // Answer answers a question that a run has asked with Interrupt. The run goes on when it is run again.
 //
 // Errors: an *AnswerError if the question is not open or v does not fit it, a *journal.NotFoundError, a
-// *journal.NotSerializableError or *journal.PayloadTooLargeError, a *ReplayError if the question cannot be read, and those of the store.
+// *journal.NotSerializableError or *journal.PayloadTooLargeError, a *ReplayError if the question cannot be read, and those
+// of the store.
 func Answer[T any](ctx context.Context, store journal.Store, id, question string, v T, opts ...CommonOption) error {
 	o, err := newSendOptions(store, opts)
 	if err != nil {

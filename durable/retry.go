@@ -36,9 +36,9 @@ func (e *RetryError) Error() string {
 // failed and was not handled is called again, and so are the steps behind it in its scope: what the workflow's error wraps
 // counts as not handled, even if it has cleaned up before it returned. Signals that were not consumed are copied, too.
 //
-// The new run is complete in itself, and linked to the failed one with journal.RetryOf. It is made in one step, and made once:
-// with the same ids again, PrepareRetry returns what is there. Of a run that was continued as new the last one of the chain is
-// retried.
+// The new run is complete in itself, and linked to the failed one with journal.RetryOf. It is made in one step, and made
+// once: with the same ids again, PrepareRetry returns what is there. Of a run that was continued as new the last one of the
+// chain is retried.
 //
 // Errors: a *RetryError for a run that has not failed, a *journal.NotFoundError, a *RunConflictError if a run of the
 // new id is there and is another one, a *ContinuationChainError, a *ReplayError if an event cannot be read, and those of the

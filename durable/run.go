@@ -22,8 +22,8 @@ func (f runOption) applyRun(o *runOptions) { f(o) }
 // AnyVersion goes on with a run that another version of the workflow has begun, and so with the runs it starts.
 func AnyVersion() RunOption { return runOption(func(o *runOptions) { o.anyVersion = true }) }
 
-// Run runs a workflow in this process, on the caller's goroutine, and keeps in the store what it does. The id names the run. With
-// the same id again Run goes on where the run was, whatever has stopped it, or returns the outcome that is recorded:
+// Run runs a workflow in this process, on the caller's goroutine, and keeps in the store what it does. The id names the run.
+// With the same id again Run goes on where the run was, whatever has stopped it, or returns the outcome that is recorded:
 //
 //	report, err := durable.Run(ctx, store, sync, "sync-"+account, account)
 //	if waits := (*durable.SuspendedError)(nil); errors.As(err, &waits) {
@@ -55,8 +55,8 @@ func Run[I, O any](ctx context.Context, store journal.Store, wf *Definition[I, O
 	return out, nil
 }
 
-// Resume is Run for a run that is there, whatever its input: one that PrepareRetry has made, for one. A run that is not there is a
-// *journal.NotFoundError.
+// Resume is Run for a run that is there, whatever its input: one that PrepareRetry has made, for one. A run that is not
+// there is a *journal.NotFoundError.
 func Resume[I, O any](ctx context.Context, store journal.Store, wf *Definition[I, O], id string, opts ...RunOption) (O, error) {
 	var out, zero O
 	if err := newInline(store, wf.program(), opts).run(ctx, id, &out); err != nil {
@@ -65,7 +65,7 @@ func Resume[I, O any](ctx context.Context, store journal.Store, wf *Definition[I
 	return out, nil
 }
 
-// RunStoppedError says that the context given to Run has ended. The run has not: run it again with the same id and it goes on.
+// RunStoppedError says that the context given to Run has ended. The run has not: with the same id again it goes on.
 type RunStoppedError struct {
 	RunID string
 	// Cause is what context.Cause said of the context.

@@ -25,7 +25,7 @@ func WaitTimeout(d time.Duration) SignalOption {
 	return signalOption(func(o *signalOptions) { o.timeout, o.timed = d, true })
 }
 
-// SignalTimeoutError says that no signal came in time. It is an outcome: a signal that comes later is kept for the next wait.
+// SignalTimeoutError says that no signal came in time. It is an outcome: one that comes later is kept for the next wait.
 type SignalTimeoutError struct {
 	RunID, Name string
 	// After is the time that WaitTimeout gave.
@@ -83,9 +83,9 @@ func (e *NoJournalError) Unretryable() bool { return true }
 // is delivered once, and in the order in which they were sent; see Signal.
 //
 // If there is none the run is suspended: the error is a *SuspendedError, the code has to return, and when it is run again it
-// comes here again. If the time that WaitTimeout gives has passed by then, the error is a *SignalTimeoutError. A signal whose
-// value is no T is consumed, and is a *SignalTypeError. Both are outcomes: a replay returns them again. Only where a run
-// fails with one of them, a retry of the run waits anew.
+// comes here again. If the time that WaitTimeout gives has passed by then, the error is a *SignalTimeoutError. A signal
+// whose value is no T is consumed, and is a *SignalTypeError. Both are outcomes: a replay returns them again. Only where a
+// run fails with one of them, a retry of the run waits anew.
 //
 // It cannot be inside a step: that is a *PlacementError. In a context that belongs to no run it is a *NoJournalError. All
 // other errors are those of Step.

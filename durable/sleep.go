@@ -16,8 +16,9 @@ type timerMeta struct {
 // sleepName is what all sleeps of a scope are called.
 const sleepName = "sleep"
 
-// Sleep waits for d. The time at which it ends is recorded: a run that goes on later waits for the rest only. A d of 0 or less is
-// recorded as well, and returns at once. It ends within milliseconds when ctx ends or the run is cancelled, with that error.
+// Sleep waits for d. The time at which it ends is recorded: a run that goes on later waits for the rest only. A d of 0 or
+// less is recorded as well, and returns at once. It ends within milliseconds when ctx ends or the run is cancelled, with
+// that error.
 //
 // Two sleeps of one scope at the same time are an *OverlapError: give each its own Branch. A Sleep cannot be inside a step:
 // that is a *PlacementError. In a context that belongs to no run it just waits. All other errors are those of Step.

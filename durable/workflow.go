@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-go/pawl/task"
 )
 
-// Definition is a workflow: a function with a name, whose durable calls are recorded. Make one with Workflow. It is immutable, and safe for
-// any number of runs at once.
+// Definition is a workflow: a function with a name, whose durable calls are recorded. Make one with Workflow. It is
+// immutable, and safe for any number of runs at once.
 type Definition[I, O any] struct {
 	name, version string
 	fn            func(ctx context.Context, in I) (O, error)
@@ -40,8 +40,8 @@ func SetVersion(version string) WorkflowOption {
 //	})
 //
 // Its input and result go through JSON. Whatever it does besides durable calls is done again whenever a run goes on, so
-// between these calls it must be deterministic. It may start goroutines that make durable calls, each in a Branch, and waits for
-// them before it returns. A name that is empty, or a nil fn, is an *OptionError of every Run.
+// between these calls it must be deterministic. It may start goroutines that make durable calls, each in a Branch, and waits
+// for them before it returns. A name that is empty, or a nil fn, is an *OptionError of every Run.
 func Workflow[I, O any](name string, fn func(ctx context.Context, in I) (O, error), opts ...WorkflowOption) *Definition[I, O] {
 	var o workflowOptions
 	for _, opt := range opts {

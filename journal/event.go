@@ -45,7 +45,7 @@ const (
 	StepDone    Kind = "step:done"    // the result of a step or task
 	StepError   Kind = "step:error"   // its failure, after all attempts
 	StepHandled Kind = "step:handled" // the failure that its scope ends with was handled by the code around the scope
-	// StepReopened says that an attempt has failed with the failure of this step: it was not handled, whatever stands behind it.
+	// StepReopened says that an attempt has failed with this step's failure: it was not handled, whatever is behind it.
 	StepReopened Kind = "step:reopened"
 	StepIntent   Kind = "step:intent" // a step that is done at most once is about to start
 	CatchStart   Kind = "catch:start" // a Catch handler takes over the failure before it

@@ -110,9 +110,9 @@ func (f *Faulty) Freeze() {
 	f.frozen = true
 }
 
-// FailWrite makes the n-th write from now fail, with an *journal.UnavailableError; 1 is the next one. Before: it is not done.
-// After: it is done but nobody is told, and the error's Unknown is true. With ops only writes of these kinds count. Each
-// call of FailWrite counts for itself. Writes during an outage count.
+// FailWrite makes the n-th write from now fail, with an *journal.UnavailableError; 1 is the next one. Before: it is not
+// done. After: it is done but nobody is told, and the error's Unknown is true. With ops only writes of these kinds count.
+// Each call of FailWrite counts for itself. Writes during an outage count.
 func (f *Faulty) FailWrite(n int, when When, ops ...Op) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

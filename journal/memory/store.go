@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-go/pawl/journal"
 )
 
-// Store is a journal.Store, journal.Lister, journal.Deleter and journal.Watcher. It is safe for concurrent use. Make one with
-// New. It is never unavailable: a call fails with an error of package journal, with that of its context if that has ended
-// before the call, or because of its arguments.
+// Store is a journal.Store, journal.Lister, journal.Deleter and journal.Watcher. It is safe for concurrent use. Make one
+// with New. It is never unavailable: a call fails with an error of package journal, with that of its context if that has
+// ended before the call, or because of its arguments.
 type Store struct {
 	mu   sync.Mutex
 	runs map[string]*entry

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-go/pawl/journal"
 )
 
-// Append implements journal.Store. The events are one row, in one transaction with the appends of other runs that wait at the
-// same time.
+// Append implements journal.Store. The events are one row, in one transaction with the appends of other runs that wait at
+// the same time.
 func (s *Store) Append(ctx context.Context, l journal.Lease, a journal.Append) error {
 	if err := checkID(l.Run); err != nil {
 		return err
@@ -34,8 +34,8 @@ type appending struct {
 func (*appending) op() string    { return "append" }
 func (o *appending) run() string { return o.lease.Run }
 
-// known returns the lease that makes an append one insertion: one that this store has given and knows all about. It is nil if
-// more must be read, or written, than that.
+// known returns the lease that makes an append one insertion: one that this store has given and knows all about. It is nil
+// if more must be read, or written, than that.
 func (o *appending) known(t *tx) *lease {
 	l := t.given(o.lease.Run)
 	if l == nil || o.special || l.token != o.lease.Token || l.head != o.After {

@@ -52,7 +52,8 @@ func (t *tx) remove(st *runState) error {
 // pruneBatch is how many runs are deleted in a transaction, so that nobody's append waits for long.
 const pruneBatch = 64
 
-// Prune implements journal.Deleter. It deletes some runs at a time: if it fails or ctx ends, those that are counted are gone.
+// Prune implements journal.Deleter. It deletes some runs at a time: if it fails or ctx ends, those that are counted are
+// gone.
 func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...journal.Status) (int, error) {
 	if err := s.begin(ctx); err != nil {
 		return 0, err

@@ -97,8 +97,8 @@ func (s *Store) openError(path string, err error) error {
 	return fmt.Errorf("pawl: open journal %s: %w", path, err)
 }
 
-// database returns a pool of connections that wait for locks for a time. In mode "rw" a connection is refused, and no new file
-// made, if the file is gone.
+// database returns a pool of connections that wait for locks for a time. In mode "rw" a connection is refused, and no new
+// file made, if the file is gone.
 func (s *Store) database(mode string, busy time.Duration, readOnly bool) (*sql.DB, error) {
 	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_error_rc": {"1"}, "_dqs": {"0"}}
 	query["_pragma"] = []string{

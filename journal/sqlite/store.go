@@ -45,8 +45,8 @@ type Option func(*Store)
 // *journal.UnavailableError; 5 s if it is not given. With 0 a call does not wait.
 func BusyTimeout(d time.Duration) Option { return func(s *Store) { s.busy = max(d, 0) } }
 
-// WatchEvery is how often the store looks for messages that other processes have sent, while a run is watched; 50 ms if it is
-// not given. Those of this process are seen at once.
+// WatchEvery is how often the store looks for messages that other processes have sent, while a run is watched; 50 ms if it
+// is not given. Those of this process are seen at once.
 func WatchEvery(d time.Duration) Option {
 	return func(s *Store) {
 		if d > 0 {

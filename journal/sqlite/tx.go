@@ -29,8 +29,8 @@ type tx struct {
 	sweepAt int
 }
 
-// lease is what an append needs to know of a run. Nobody but the owner of its latest lease changes that, so it is true for as
-// long as the token is.
+// lease is what an append needs to know of a run. Nobody but the owner of its latest lease changes that, so it is true for
+// as long as the token is.
 type lease struct {
 	key, token int64
 	head       int64 // unknown after a commit of unknown outcome

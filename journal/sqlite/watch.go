@@ -22,8 +22,8 @@ type watcher struct {
 	seen    int64 // the newest message it was told of
 }
 
-// Watch implements journal.Watcher. The run need not be there yet. The channel is not closed by stop, which may be called more
-// than once.
+// Watch implements journal.Watcher. The run need not be there yet. The channel is not closed by stop, which may be called
+// more than once.
 func (s *Store) Watch(run string) (<-chan struct{}, func()) {
 	w := &watcher{changed: make(chan struct{}, 1)}
 	s.watchers.add(run, w)
