@@ -108,6 +108,8 @@ type Execution struct {
 	taken   map[int64]bool // messages that were consumed
 	// failures says which calls the errors come from that were returned and that somebody still has.
 	failures map[weak.Pointer[journal.RecordedError]]FailedCall
+	// doubts are failures that were met again and that perhaps nobody has handled.
+	doubts map[FailedCall]bool
 	// patience ends what is still tried of the store when the execution ends; zero while that has not begun.
 	patience time.Time
 }
@@ -145,6 +147,7 @@ func newExecution(ctx context.Context, s Settings, id string) *Execution {
 	x := &Execution{
 		settings: s, id: id, mark: rand.Text()[:8], begun: time.Now(), unwatch: func() {},
 		flushing: make(chan struct{}, 1), failures: map[weak.Pointer[journal.RecordedError]]FailedCall{},
+		doubts: map[FailedCall]bool{},
 	}
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	x.changed, x.unwatch = watch(s.Store, id)

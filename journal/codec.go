@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,6 +25,8 @@ type Codec interface {
 var (
 	// ErrPayload says that what is stored is not what the codec has written: it is damaged, or another codec wrote it.
 	ErrPayload = errors.New("stored payload is damaged, or was written by another codec")
+
+	errNotPlain = fmt.Errorf("%w: it is no JSON, and no codec is set: set the one that wrote it", ErrPayload)
 	// ErrUnknownKey says that what is stored was encrypted with a key that the codec has not been given.
 	ErrUnknownKey = errors.New("key unknown")
 )
@@ -58,6 +61,15 @@ func Decode(c Codec, stored []byte) ([]byte, error) {
 		return stored, nil
 	}
 	return callCodec(c, "decode", c.Decode, stored)
+}
+
+// DecodeJSON is Decode for a payload that was JSON. Without a codec, what cannot be JSON is an error that matches ErrPayload:
+// there was a codec when it was written.
+func DecodeJSON(c Codec, stored []byte) ([]byte, error) {
+	if c == nil && len(stored) > 0 && !bytes.ContainsAny(stored[:1], "{[\"-0123456789tfn") {
+		return nil, errNotPlain
+	}
+	return Decode(c, stored)
 }
 
 func callCodec(c Codec, op string, method func([]byte) ([]byte, error), in []byte) ([]byte, error) {

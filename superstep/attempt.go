@@ -128,7 +128,7 @@ func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
 	a := c.fresh()
 	a.Context, a.place, a.at, a.strand = ctx, &c.d.place, at.spot, c.s
 	if c.d.ledger != nil {
-		c.last, a.journal = a, &attemptJournal{x: c.d.ledger.x, path: c.scope}
+		c.last, c.failure, a.journal = a, nil, &attemptJournal{x: c.d.ledger.x, path: c.scope}
 		if handler {
 			a.journal.path += "/catch"
 		}
@@ -144,6 +144,7 @@ func (c *call[S, U]) begin(ctx context.Context, handler bool) *attempt {
 func (c *call[S, U]) end(a *attempt, err error) error {
 	a.over.Store(true)
 	err = a.outcome(err)
+	c.failure = err
 	if c.node.Kind == graph.KindGoto && err == nil {
 		err = c.d.m.allowed(c.node.Name, c.node.Targets, &c.next)
 	}

@@ -105,9 +105,13 @@ func (r *Runner[S, U]) past(ctx context.Context, id string, o *runOptions) (*pas
 	if err != nil {
 		return nil, err
 	}
+	salt, err := saltOf(x)
+	if err != nil {
+		return nil, err
+	}
 	d := &driver[S, U]{prog: r.prog}
 	d.place = place{run: &run{id: id, cfg: &r.cfg, stuck: &r.stuck}, limit: maxLimit}
-	d.ledger = &ledger[S, U]{x: x, d: d, options: &from}
+	d.ledger = &ledger[S, U]{x: x, d: d, options: &from, salt: salt}
 	d.m.init(r.prog.plan, r.prog.shape, state, maxLimit)
 	return &past[S, U]{driver: d, x: x}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,11 +60,15 @@ func (r *Runner[S, U]) hold(ctx context.Context, t *trunk[S, U], o *runOptions) 
 	if err = r.checkRun(x.Run(), x.Start(), in, o); err == nil {
 		t.driver.m.state, err = r.decodeState(x, x.Start().Payload, o)
 	}
+	var salt string
+	if err == nil {
+		salt, err = saltOf(x)
+	}
 	if err != nil {
 		return ctx, nil, err
 	}
 	held = true
-	t.driver.ledger = &ledger[S, U]{x: x, d: &t.driver, options: o, checkpoint: int64(len(x.Start().Payload))}
+	t.driver.ledger = &ledger[S, U]{x: x, d: &t.driver, options: o, salt: salt, checkpoint: int64(len(x.Start().Payload))}
 	own, stop := x.Context(ctx)
 	return own, func() {
 		stop()
@@ -77,11 +82,15 @@ func (r *Runner[S, U]) newRun(in *S, o *runOptions) (journal.NewRun, error) {
 	if err != nil {
 		return journal.NewRun{}, err
 	}
+	meta, err := r.startMeta()
+	if err != nil {
+		return journal.NewRun{}, err
+	}
 	n := journal.NewRun{
 		Run: journal.Run{Kind: journal.GraphRun, Name: r.g.Name(), Fingerprint: r.g.Fingerprint()},
 		Events: []journal.Event{{
 			Kind: journal.RunStart, Time: durable.Now(), Payload: payload,
-			Meta: r.startMeta(),
+			Meta: meta,
 		}},
 	}
 	if o != nil {
@@ -90,12 +99,28 @@ func (r *Runner[S, U]) newRun(in *S, o *runOptions) (journal.NewRun, error) {
 	return n, nil
 }
 
-// startMeta is the same for every run of the graph.
-func (r *Runner[S, U]) startMeta() json.RawMessage {
+// startMeta is the same for every run of the graph, but for the salt of a run whose payloads are encoded.
+func (r *Runner[S, U]) startMeta() (json.RawMessage, error) {
+	if r.cfg.Codec != nil {
+		salt, err := r.settings(nil).Encode("salt", rand.Text())
+		return mustMarshal(durable.StartMeta{Drawing: r.g.Mermaid(), Outline: r.g.Outline(), Salt: salt}), err
+	}
 	r.startOnce.Do(func() {
 		r.start = mustMarshal(durable.StartMeta{Drawing: r.g.Mermaid(), Outline: r.g.Outline()})
 	})
-	return r.start
+	return r.start, nil
+}
+
+// saltOf reads the salt of a run.
+func saltOf(x *durable.Execution) (salt string, err error) {
+	var m durable.StartMeta
+	if err = json.Unmarshal(x.Start().Meta, &m); err == nil && len(m.Salt) > 0 {
+		err = x.Decode(m.Salt, &salt)
+	}
+	if err != nil {
+		return "", &durable.ReplayError{RunID: x.RunID(), Seq: x.Start().Seq, Err: err}
+	}
+	return salt, nil
 }
 
 // checkRun refuses a run that is not the one that was meant.
@@ -119,7 +144,7 @@ func (r *Runner[S, U]) checkRun(run journal.Run, start journal.Event, in *S, o *
 }
 
 func (r *Runner[S, U]) checkInput(run journal.Run, start journal.Event, in *S) error {
-	was, err := journal.Decode(r.cfg.Codec, start.Payload)
+	was, err := journal.DecodeJSON(r.cfg.Codec, start.Payload)
 	if err != nil {
 		return &durable.ReplayError{RunID: run.ID, Seq: start.Seq, Err: err}
 	}
@@ -186,7 +211,7 @@ func (r *Runner[S, U]) recorded(ctx context.Context, ended *durable.EndedError, 
 		}
 		return res, r.settings(o).EndError(ended)
 	}
-	data, err := journal.Decode(r.cfg.Codec, ended.Last.Payload)
+	data, err := journal.DecodeJSON(r.cfg.Codec, ended.Last.Payload)
 	if err == nil {
 		res.State, err = r.g.Plan().DecodeState(data)
 	}

@@ -28,25 +28,39 @@ func (l *ledger[S, U]) ask(ctx context.Context) error {
 			next = append(next, t.Node)
 		}
 	}
-	return firstOf(err, l.askAbout(ctx, "before", l.d.m.SuperStep(), next, l.options.before))
+	return firstOf(err, l.askAbout(ctx, "before", l.d.m.SuperStep(), next, l.stops().before))
 }
 
 // askAfter asks behind a super-step of the nodes that have run in it.
 func (l *ledger[S, U]) askAfter(ctx context.Context, step int) error {
-	if l.options == nil || l.d.scope != "" || step < 1 {
+	if !l.asks() || step < 1 {
 		return nil
 	}
-	return l.askAbout(ctx, "after", step, l.d.m.ran, l.options.after)
+	return l.askAbout(ctx, "after", step, l.d.m.ran, l.stops().after)
+}
+
+// asks reports whether there can be anything to ask.
+func (l *ledger[S, U]) asks() bool {
+	return l.d.scope == "" && (l.options != nil || l.x.Replaying())
+}
+
+func (l *ledger[S, U]) stops() runOptions {
+	if l.options == nil {
+		return runOptions{}
+	}
+	return *l.options
 }
 
 func (l *ledger[S, U]) askAbout(ctx context.Context, when string, step int, nodes []int, about []graph.Ref) error {
 	var first error
 	for _, n := range nodes {
 		name := l.d.prog.plan.Nodes[n].Name
-		if !slices.ContainsFunc(about, func(r graph.Ref) bool { return graph.NameOf(r) == name }) {
+		path := fmt.Sprintf("%d/%s/%s", step, name, when)
+		wanted := slices.ContainsFunc(about, func(r graph.Ref) bool { return graph.NameOf(r) == name })
+		if !wanted && len(l.x.History(path)) == 0 { // what was asked once has to be answered, whoever goes on
 			continue
 		}
-		scope := l.x.Task(fmt.Sprintf("%d/%s/%s", step, name, when), nil)
+		scope := l.x.Task(path, nil)
 		_, err := durable.Interrupt[json.RawMessage](scope.Context(ctx), stop{Node: name, When: when, SuperStep: step})
 		first = firstOf(first, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-go/pawl/graph"
 	"github.com/pawl-go/pawl/journal"
 	memstore "github.com/pawl-go/pawl/journal/memory"
+	"github.com/pawl-go/pawl/retrypolicy"
 	"github.com/pawl-go/pawl/superstep"
 	"github.com/pawl-go/pawl/task"
 )
@@ -189,4 +190,72 @@ func TestJournal_Signal(t *testing.T) {
 	res, err := r.Resume(t.Context(), "r")
 	require.NoError(t, err)
 	assert.Equal(t, "7", res.State.V)
+}
+
+// What InterruptBefore has asked has to be answered, also if the next process does not ask.
+func TestJournal_AGateHoldsForWhoeverGoesOn(t *testing.T) {
+	var gated graph.Node
+	ran := false
+	g := build(t, func(b *bld) {
+		gated = b.Node("a", func(context.Context, st) (up, error) { ran = true; return up{}, nil })
+		b.Start(gated)
+	})
+	store := memstore.New()
+	_, err := durableRunner(t, g, store).Run(t.Context(), st{}, in("r"), superstep.InterruptBefore(gated))
+	id := questionsOf(t, err)[0]
+	r := durableRunner(t, g, store)
+	_, err = r.Resume(t.Context(), "r")
+	require.Equal(t, []string{id}, questionsOf(t, err))
+	assert.False(t, ran)
+	require.NoError(t, r.Answer(t.Context(), "r", id, "go"))
+	_, err = r.Resume(t.Context(), "r")
+	require.NoError(t, err)
+	assert.True(t, ran)
+}
+
+func TestJournal_RetryingTwiceMakesOneRun(t *testing.T) {
+	store := memstore.New()
+	broken := true
+	r := durableRunner(t, one(t, func(context.Context, st) (up, error) {
+		if broken {
+			return up{}, errors.New("no")
+		}
+		return up{N: 1}, nil
+	}), store)
+	_, err := r.Run(t.Context(), st{}, in("r"))
+	require.Error(t, err)
+	broken = false
+	for range 2 {
+		res, err := r.Retry(t.Context(), "r")
+		require.NoError(t, err)
+		assert.Equal(t, "r-retry", res.RunID)
+		assert.Equal(t, 1, res.State.N)
+	}
+}
+
+// Strands of a node each in a branch: what an attempt has failed with is called again in the next, whatever began beside it.
+func TestJournal_ANodesRetryCallsTheFailedStepOfABranchAgain(t *testing.T) {
+	policy := retrypolicy.Standard()
+	policy.InitialDelay = 0
+	calls := newMeter()
+	r := durableRunner(t, one(t, func(ctx context.Context, _ st) (up, error) {
+		first := durable.Branch(ctx, "a", func(ctx context.Context) error {
+			_, err := durable.Step(ctx, "s", func(context.Context) (int, error) {
+				calls.hit("a")
+				if calls.all()["a"] < 2 {
+					return 0, errors.New("not yet")
+				}
+				return 1, nil
+			})
+			return err
+		})
+		second := durable.Branch(ctx, "b", func(ctx context.Context) error {
+			_, err := durable.Step(ctx, "s", func(context.Context) (int, error) { calls.hit("b"); return 1, nil })
+			return err
+		})
+		return up{N: 1}, errors.Join(first, second)
+	}, graph.Retry(policy)), memstore.New())
+	_, err := r.Run(t.Context(), st{})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]int{"a": 2, "b": 1}, calls.all())
 }

@@ -3,8 +3,6 @@ package superstep
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +25,7 @@ type ledger[S, U any] struct {
 	x       *durable.Execution
 	d       *driver[S, U]
 	options *runOptions // nil if there are none, and in subgraphs but for a migration
+	salt    string      // of the hashes of items; empty where payloads are not encoded
 	// left counts the tasks of the super-step without an outcome.
 	left atomic.Int64
 	// weight is the size of what was written since the last checkpoint, and checkpoint the size of that.
@@ -80,7 +79,7 @@ func (d *driver[S, U]) scopeOf(i int) string {
 func (l *ledger[S, U]) begin(ctx context.Context) error {
 	l.left.Store(int64(len(l.d.m.Tasks())))
 	clear(l.resting)
-	if l.options != nil && l.d.scope == "" {
+	if l.asks() {
 		if err := l.ask(ctx); err != nil {
 			return err
 		}
@@ -358,7 +357,7 @@ func (l *ledger[S, U]) barrier(ctx context.Context, step int) error {
 
 // barrierEvents are the record of a super-step, and a checkpoint if there is to be one.
 func (l *ledger[S, U]) barrierEvents(step int) ([]journal.Event, error) {
-	next, err := l.d.m.planned()
+	next, err := l.d.m.planned(l.salt)
 	if err != nil {
 		return nil, err
 	}
@@ -506,7 +505,7 @@ func (l *ledger[S, U]) redo(e journal.Event) error {
 			return l.fault(e, err)
 		}
 	}
-	next, err := l.d.m.planned()
+	next, err := l.d.m.planned(l.salt)
 	if err != nil {
 		return l.fault(e, err)
 	}
@@ -517,7 +516,7 @@ func (l *ledger[S, U]) redo(e journal.Event) error {
 	}
 	if !samePlan(next, m.Next) {
 		return &durable.NonDeterminismError{
-			RunID: l.x.RunID(), Scope: l.d.scope, Seq: e.Seq,
+			RunID: l.x.RunID(), Scope: l.d.scope, Seq: e.Seq, Plan: true,
 			Recorded: fmt.Sprintf("that super-step %d is followed by %s", e.N, describePlan(m.Next)),
 			Met:      fmt.Sprintf("%s, by the routers of %q", describePlan(next), l.d.m.names(l.d.m.ran)),
 		}
@@ -569,12 +568,6 @@ func describePlan(tasks []planned) string {
 		}
 	}
 	return strings.Join(names, ", ")
-}
-
-// shortHash tells items apart.
-func shortHash(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:8])
 }
 
 // mustMarshal is for our own types, which JSON can hold.

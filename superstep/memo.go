@@ -1,6 +1,8 @@
 package superstep
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -127,13 +129,14 @@ func (m *Machine[S, U]) recall(from memo, state S) error {
 	return unknown
 }
 
-// planned are the active tasks as a barrier's record has them: by node, and with a hash of each item.
+// planned are the active tasks as a barrier's record has them: by node, and with a hash of each item. Where payloads are
+// encoded the hash is salted, or it could be guessed what was.
 type planned struct {
 	Node  string   `json:"node"`
 	Items []string `json:"items,omitempty"`
 }
 
-func (m *Machine[S, U]) planned() ([]planned, error) {
+func (m *Machine[S, U]) planned(salt string) ([]planned, error) {
 	out := make([]planned, 0, 1)
 	for _, t := range m.tasks {
 		name := m.plan.Nodes[t.Node].Name
@@ -141,7 +144,7 @@ func (m *Machine[S, U]) planned() ([]planned, error) {
 			out = append(out, planned{Node: name})
 			continue
 		}
-		hash, err := hashItem(name, &t)
+		hash, err := hashItem(salt, name, &t)
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +156,7 @@ func (m *Machine[S, U]) planned() ([]planned, error) {
 	return out, nil
 }
 
-func hashItem(node string, t *Activation) (string, error) {
+func hashItem(salt, node string, t *Activation) (string, error) {
 	item := t.Items.At(t.Item)
 	data, err := journal.Marshal("", item)
 	if err != nil {
@@ -162,7 +165,8 @@ func hashItem(node string, t *Activation) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return shortHash(data), nil
+	sum := sha256.Sum256(append([]byte(salt), data...))
+	return hex.EncodeToString(sum[:8]), nil
 }
 
 func samePlan(a, b []planned) bool {

@@ -37,7 +37,8 @@ func Thread(name string) RunOption {
 
 // InterruptBefore suspends the run before each super-step in which one of the nodes is to run, until the question that
 // this records is answered; any answer will do. The question's id is "<super-step>/<node>/before/ask1". It concerns the
-// nodes of the run's own graph, holds for this call, and needs a Store.
+// nodes of the run's own graph and needs a Store. It holds for this call, but what was asked once has to be answered, whoever
+// goes on with the run.
 func InterruptBefore(nodes ...graph.Ref) RunOption {
 	return func(o *runOptions) { o.before = append(o.before, nodes...) }
 }

@@ -48,8 +48,8 @@ func (r *Runner[S, U]) existing(id string, opts []RunOption) (*runOptions, error
 }
 
 // Retry goes on with a failed run, as a new run that is linked to it: what is recorded is served, answers included, and what failed
-// runs again, and what has not run yet. RunID names the new run; without it the name is random. A run that has not
-// failed is refused with a *durable.RetryError: a cancelled one with the code retry_cancelled.
+// runs again, and what has not run yet. RunID names the new run; without it, it is called what
+// durable.RetryID says, so that retrying twice makes one run. A run that has not failed is refused with a *durable.RetryError: a cancelled one with the code retry_cancelled.
 func (r *Runner[S, U]) Retry(ctx context.Context, id string, opts ...RunOption) (*Result[S], error) {
 	if err := r.needStore("Retry"); err != nil {
 		return &Result[S]{RunID: id}, err
@@ -60,6 +60,9 @@ func (r *Runner[S, U]) Retry(ctx context.Context, id string, opts ...RunOption) 
 	}
 	if err != nil {
 		return &Result[S]{RunID: id}, err
+	}
+	if o == nil || !o.named {
+		to = durable.RetryID(id)
 	}
 	if err := r.mayTake(ctx, id, o); err != nil {
 		return &Result[S]{RunID: to}, r.unavailable(id, err)
@@ -155,7 +158,7 @@ func (r *Runner[S, U]) sameStart(ctx context.Context, n journal.NewRun) error {
 			if len(payload) == 0 {
 				continue
 			}
-			if both[i], err = journal.Decode(r.cfg.Codec, payload); err != nil {
+			if both[i], err = journal.DecodeJSON(r.cfg.Codec, payload); err != nil {
 				return &durable.ReplayError{RunID: n.Run.ID, Seq: e.Seq, Err: err}
 			}
 		}
@@ -199,9 +202,8 @@ func (r *Runner[S, U]) forkedAtStart(past *past[S, U], n journal.NewRun, edit *U
 			return n, err
 		}
 	}
-	n.Run.Fingerprint = r.g.Fingerprint()
-	payload, err := past.x.Encode("State", &state)
-	n.Events = []journal.Event{{Kind: journal.RunStart, Time: durable.Now(), Meta: r.startMeta(), Payload: payload}}
+	fresh, err := r.newRun(&state, nil)
+	n.Run.Fingerprint, n.Events = fresh.Run.Fingerprint, fresh.Events
 	return n, err
 }
 
@@ -230,7 +232,7 @@ func (r *Runner[S, U]) forkedBehind(
 	if err = past.m.advance(edit); err != nil {
 		return n, err
 	}
-	next, err := past.m.planned()
+	next, err := past.m.planned(past.ledger.salt)
 	if err != nil {
 		return n, err
 	}

@@ -26,7 +26,7 @@ func (c *call[S, U]) subgraph(ctx context.Context) error {
 		prog: c.prog.child,
 	}
 	if c.d.ledger != nil {
-		child.ledger = &ledger[any, any]{x: c.d.ledger.x, d: child}
+		child.ledger = &ledger[any, any]{x: c.d.ledger.x, d: child, salt: c.d.ledger.salt}
 	}
 	child.m.init(c.prog.child.plan, c.prog.child.shape, in, c.prog.child.limit)
 	if err = child.drive(ctx, c.s); c.s.lost() {

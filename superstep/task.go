@@ -25,8 +25,10 @@ type call[S, U any] struct {
 	scope string    // the task's
 	begun time.Time // when it began
 	last  *attempt  // the last that was made
-	made  []attempt // to be used
-	used  int       // attempts used so far
+	// failure is what it has failed with.
+	failure error
+	made    []attempt // to be used
+	used    int       // attempts used so far
 }
 
 // runTask runs the i-th task, whatever attempts that takes, and completes it in the machine. The error is a failure for
@@ -78,6 +80,9 @@ func (c *call[S, U]) close(err error) {
 	case isSuspended(err):
 		r.report(&task.TaskSuspended{}, at)
 	case err != nil:
+		if at.running != nil { // it did its work, and the journal did not take it, or has stopped it
+			c.discard(&task.AttemptFailed{Failure: r.failure(err), Final: true, Reason: "its outcome does not count"})
+		}
 		r.report(&task.TaskFailed{Failure: r.failure(err)}, at)
 	default:
 		r.report(&task.TaskCompleted{Usage: at.used()}, at)
@@ -165,6 +170,12 @@ func (c *call[S, U]) function(ctx context.Context) error {
 
 // again makes one of the loop's attempts.
 func (c *call[S, U]) again(ctx context.Context, number int) (struct{}, error) {
+	if c.d.ledger != nil && number > 1 {
+		// What the attempt before has failed with is not handled, whatever has gone on beside it.
+		if err := c.d.ledger.x.Reopen(ctx, c.scope, c.failure); err != nil {
+			return struct{}{}, err
+		}
+	}
 	c.s.at().attempt = number
 	return struct{}{}, c.attempt(ctx)
 }

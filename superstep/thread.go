@@ -115,7 +115,7 @@ var errNoEnd = errors.New("the last event is missing")
 // plainState reads a recorded state, through the migration if there is one.
 func (r *Runner[S, U]) plainState(payload []byte, o *runOptions) (s S, err error) {
 	defer task.Recover("decoder of the state", &err)
-	data, err := journal.Decode(r.cfg.Codec, payload)
+	data, err := journal.DecodeJSON(r.cfg.Codec, payload)
 	if err == nil && o != nil && o.migration != nil && o.migration.State != nil {
 		data, err = o.migration.State(data)
 	}
