@@ -58,7 +58,8 @@ const (
 		INSERT INTO events (run, seq, n, data) SELECT key, $3, $4, $5 FROM held`
 
 	insertMany = `WITH new AS (
-			SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::bytea[]) AS new (run, token, seq, n, data)
+			SELECT run, token, seq, n, data
+			FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::bytea[]) AS new (run, token, seq, n, data)
 		), held AS (
 			SELECT r.key FROM runs r JOIN new ON r.key = new.run AND r.token = new.token ORDER BY r.key FOR SHARE OF r
 		)

@@ -89,7 +89,7 @@ func newCommitter(ctx context.Context, s *Store) (*committer, error) {
 		store: s, conn: conn, used: time.Now(), tx: newTx(s), holder: s.session.name(),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	go c.loop()
+	go c.loop() //nolint:contextcheck // it lives as long as the store
 	return c, nil
 }
 

@@ -81,7 +81,9 @@ func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...journal
 const selectOld = "SELECT key, id FROM runs WHERE status = ANY($1) AND updated < $2 AND key > $3 ORDER BY key LIMIT $4"
 
 // candidates returns the runs that are to be deleted as it seems, some at a time.
-func (s *Store) candidates(ctx context.Context, before time.Time, statuses []journal.Status, after int64) (ids []string, last int64, err error) {
+func (s *Store) candidates(
+	ctx context.Context, before time.Time, statuses []journal.Status, after int64,
+) (ids []string, last int64, err error) {
 	err = s.ask(ctx, "prune", "", func(ctx context.Context) error {
 		ids, last = nil, after
 		rows, err := s.pool.Query(ctx, selectOld, statusNames(statuses), before, after, pruneBatch)

@@ -19,7 +19,6 @@ import (
 
 // Codes of PostgreSQL's errors (SQLSTATE).
 const (
-	queryCanceled     = "57014"
 	diskFull          = "53100"
 	outOfMemory       = "53200"
 	tooManyConns      = "53300"
@@ -66,10 +65,10 @@ func definite(err error) bool {
 
 // mayPass reports whether an error is one of the world around the database rather than of the call or the data.
 func mayPass(err error) bool {
-	switch code := codeOf(err); {
-	case code == "":
+	switch code := codeOf(err); code {
+	case "":
 		return isNetwork(err)
-	case code == readOnly, code == lockNotAvailable, code == idleInTransaction, code == ioError, code == serialization, code == deadlock:
+	case readOnly, lockNotAvailable, idleInTransaction, ioError, serialization, deadlock:
 		return true
 	default:
 		class := code[:2]
@@ -128,8 +127,8 @@ func (s *settings) explain(err error) error {
 		return fmt.Errorf("the database is damaged: restore it from a backup: %w", err)
 	case "":
 		if isNetwork(err) {
-			return fmt.Errorf("the server cannot be reached, or has not answered in %v: check that it runs and that the network leads to it: %w",
-				s.timeout, err)
+			return fmt.Errorf("the server cannot be reached, or has not answered in %v: "+
+				"check that it runs and that the network leads to it: %w", s.timeout, err)
 		}
 	}
 	return err

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // CutAt lets the next write come to a place, does something to its connections, and fails every call from then on, as if the
@@ -77,12 +75,16 @@ func (s *Store) Leases() (n int) {
 	return n
 }
 
-// Explain is the plan of the statement with arguments.
-func Explain(ctx context.Context, conn *pgx.Conn, sql string, args ...any) (string, error) {
-	rows, err := conn.Query(ctx, "EXPLAIN (COSTS OFF) "+sql, args...)
-	if err != nil {
-		return "", err
+// Statements are those whose plans must not depend on how many runs there are.
+func Statements() map[string]string {
+	return map[string]string{
+		"append one": insertOne, "append many": insertMany, "lock": lockRuns, "read": readRuns, "keyed": readKeyed, "save": saveRun,
+		"rename": renameHolder, "load": selectRun, "rows": selectRows, "inbox": selectMessages, "news": selectNews, "message": insertMessage,
 	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return fmt.Sprint(lines), err
 }
+
+// ParseWord reads a notification.
+func ParseWord(payload string) (run [32]byte, id int64, err error) { return parseWord(payload) }
+
+// Word writes one.
+func Word(run [32]byte, id int64) string { return word(run, id) }

@@ -76,7 +76,8 @@ func (t *tx) receive(st *runState, m journal.Message) (there journal.Message, id
 	st.messages++
 	m.Seq, m.Time, m.Payload = st.messages, stamp(m.Time), append([]byte(nil), m.Payload...)
 	id = t.number()
-	t.write(insertMessage, st.key, m.Seq, id, text(m.Kind), text(m.Name), text(m.Key), toTime(m.Time), m.Payload, int64(messageSum(st.id, &m)))
+	t.write(insertMessage, st.key, m.Seq, id, text(m.Kind), text(m.Name), text(m.Key), toTime(m.Time), m.Payload,
+		int64(messageSum(st.id, &m)))
 	return m, id
 }
 

@@ -31,7 +31,7 @@ func configure(dsn string, opts []Option) (settings, error) {
 		// What the parser says may quote any part of the DSN, and so of a password that it took for something else.
 		return s, errors.New("pawl: open journal in PostgreSQL: the DSN is not well-formed, or a file that it names cannot be read: " +
 			"write postgres://user:password@host:5432/database, with special characters of the password as %XX, or " +
-			"host=... user=... password='...' dbname=...")
+			"host=HOST user=USER password='PASSWORD' dbname=DATABASE")
 	}
 	s.config = config
 	s.setUp(config.ConnConfig)
@@ -56,13 +56,15 @@ func (s *settings) setUp(c *pgx.ConnConfig) {
 		"SET search_path = " + pgx.Identifier{s.schema}.Sanitize(),
 		"SET default_transaction_isolation = 'read committed'", // what a lock has waited for is seen
 		"SET plan_cache_mode = force_generic_plan",             // planning a batch costs more than it
+		"SET enable_seqscan = off",                             // a plan that was made when a table was empty stays for long
 		"SET statement_timeout = 0",                            // calls have their own
 		"SET idle_session_timeout = 0",                         // the session that leases depend on is idle
 		"SET idle_in_transaction_session_timeout = '2s'",       // a process that is stopped in a write holds up nobody else for long
-		"SET tcp_keepalives_idle = 10", "SET tcp_keepalives_interval = 5", "SET tcp_keepalives_count = 3",
+		"SET tcp_keepalives_idle = 10", "SET tcp_keepalives_interval = 5", "SET tcp_keepalives_count = 3", "SET tcp_user_timeout = 30000",
 		// What is acknowledged is durable. Levels that wait for standbys, or not, are the administrator's choice.
 		"SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
 	}, ";")
+	c.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 		_, err := conn.Exec(ctx, setting).ReadAll()
 		return err
@@ -86,7 +88,7 @@ func (s *Store) open(ctx context.Context) error {
 		}
 		s.committers = append(s.committers, c)
 	}
-	s.session.start()
+	s.session.start() //nolint:contextcheck // it lives as long as the store
 	s.pool, err = pgxpool.NewWithConfig(ctx, s.config)
 	return err
 }

@@ -126,7 +126,7 @@ func TestSchemas(t *testing.T) {
 		require.NoError(t, add(t, s, held(t, s, "r"), 1))
 		other := open(t, newSchema(t))
 		changed, stop := other.Watch("r")
-		defer stop()
+		t.Cleanup(stop)
 		_, err := other.Load(t.Context(), "r")
 		require.ErrorIs(t, err, journal.ErrNotFound)
 		_, err = s.Send(t.Context(), "r", journal.Message{})
@@ -211,7 +211,7 @@ func TestSettingsOfConnections(t *testing.T) {
 		"synchronous_commit": "off", "default_transaction_isolation": "serializable", "idle_session_timeout": "'1s'", "plan_cache_mode": "auto",
 	} {
 		exec1(t, "public", "ALTER ROLE owner SET "+name+" = "+value)
-		defer exec1(t, "public", "ALTER ROLE owner RESET "+name)
+		t.Cleanup(func() { exec1(t, "public", "ALTER ROLE owner RESET "+name) })
 	}
 	s := open(t, newSchema(t))
 	for name, want := range map[string]string{

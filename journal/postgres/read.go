@@ -15,7 +15,7 @@ import (
 )
 
 // text is a string of any bytes on its way to or from a bytea column.
-type text string
+type text string //nolint:recvcheck // a value is written, a variable read into
 
 // BytesValue implements pgtype.BytesValuer.
 func (t text) BytesValue() ([]byte, error) { return []byte(t), nil }
@@ -116,8 +116,10 @@ func (s *Store) ask(ctx context.Context, op, run string, f func(context.Context)
 		if within.Err() == nil {
 			rest(within, readPause)
 		}
-		if ctx.Err() != nil {
-			err = ctx.Err()
+		if ended := ctx.Err(); errors.Is(ended, context.DeadlineExceeded) {
+			return &journal.UnavailableError{Op: op + " in " + s.place, Err: ended}
+		} else if ended != nil {
+			return ended
 		}
 		if within.Err() != nil {
 			return s.fault(op, run, false, err)

@@ -64,7 +64,7 @@ func (s *server) init() error {
 	}
 	conf := "listen_addresses = ''\nunix_socket_directories = '" + s.folder + "'\nmax_connections = 150\n" +
 		"shared_buffers = 64MB\nfsync = on\nsynchronous_commit = on\nlog_min_messages = warning\n"
-	hba := "local all locked scram-sha-256\nlocal all all trust\n"
+	hba := "local all locked scram-sha-256\nlocal postgres all trust\nlocal all owner trust\n"
 	if err := errors.Join(appendTo(filepath.Join(s.data(), "postgresql.conf"), conf),
 		os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(hba), 0o600)); err != nil {
 		return err

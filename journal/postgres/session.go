@@ -80,7 +80,7 @@ func (se *session) enter(ctx context.Context) (conn *pgx.Conn, lock int64, err e
 		_, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{se.store.channel()}.Sanitize())
 	}
 	if err != nil {
-		hangUp(conn)
+		hangUp(conn) //nolint:contextcheck // it has to be said also where the context has ended
 		return nil, 0, err
 	}
 	return conn, lock, nil
@@ -95,7 +95,7 @@ func (se *session) loop(ctx context.Context) {
 	for {
 		if se.conn != nil {
 			se.listen(ctx)
-			hangUp(se.conn)
+			hangUp(se.conn) //nolint:contextcheck // the same
 			se.conn = nil
 		}
 		if ctx.Err() != nil {

@@ -104,7 +104,7 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 	}
 	s := &Store{settings: set, seed: maphash.MakeSeed()}
 	if err := s.open(ctx); err != nil {
-		return nil, s.openError(errors.Join(err, s.release()))
+		return nil, s.openError(errors.Join(err, s.release())) //nolint:contextcheck // it closes what has a bound of its own
 	}
 	return s, nil
 }

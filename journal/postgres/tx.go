@@ -103,8 +103,8 @@ const (
 		FROM runs WHERE hash = ANY($1)`
 
 	readKeyed = `SELECT r.hash, ` + messageColumns + ` FROM unnest($1::bytea[], $2::bytea[]) AS k (run, key)
-		JOIN runs r ON r.hash = k.run
-		JOIN inbox i ON i.run = r.key AND i.key <> '' AND sha256(i.key) = sha256(k.key)`
+		CROSS JOIN LATERAL (SELECT key, hash FROM runs WHERE hash = k.run LIMIT 1) r
+		CROSS JOIN LATERAL (SELECT * FROM inbox WHERE run = r.key AND key <> '' AND sha256(key) = k.key LIMIT 1) i`
 
 	readCommon = `SELECT clock_timestamp(), NOT pg_try_advisory_xact_lock_shared($1),
 		ARRAY(SELECT nextval('numbers') FROM generate_series(1, $2))`
@@ -131,9 +131,10 @@ func (t *tx) begin(conn *pgx.Conn, holder int64, batch []*request) error {
 		b.Queue(readRuns, hashes, holder).Query(func(rows pgx.Rows) error { return t.scanStates(rows, lockedRuns) })
 	}
 	if len(n.keys) > 0 {
-		runs, keys := make([][]byte, 0, len(n.keys)), make([]text, 0, len(n.keys))
+		runs, keys := make([][]byte, 0, len(n.keys)), make([][]byte, 0, len(n.keys))
 		for i := range n.keys {
-			runs, keys = append(runs, n.keys[i].run[:]), append(keys, text(n.keys[i].key))
+			key := hashOf(n.keys[i].key)
+			runs, keys = append(runs, n.keys[i].run[:]), append(keys, key[:])
 		}
 		b.Queue(readKeyed, runs, keys).Query(t.scanKeyed)
 	}
@@ -229,7 +230,8 @@ func (t *tx) commit() error {
 		if st.holder != 0 {
 			holder = &st.holder
 		}
-		t.write(saveRun, st.key, st.token, st.checkpoint, string(st.status), text(st.owner), holder, st.updated, toTime(st.due), toTime(st.until))
+		t.write(saveRun, st.key, st.token, st.checkpoint, string(st.status), text(st.owner), holder, st.updated,
+			toTime(st.due), toTime(st.until))
 	}
 	t.write("commit")
 	return t.conn.SendBatch(context.Background(), t.queue).Close()

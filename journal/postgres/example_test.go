@@ -1,0 +1,58 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/journal/postgres"
+)
+
+func keepARun(ctx context.Context, db *postgres.Store) error {
+	lease, err := db.Create(ctx, journal.NewRun{
+		Run:    journal.Run{ID: "tides-42", Kind: journal.WorkflowRun, Name: "tides"},
+		Events: []journal.Event{{Kind: journal.RunStart, Time: time.Now()}},
+		Claim:  journal.Claim{Owner: "worker-1", TTL: 30 * time.Second},
+	})
+	if err != nil {
+		return err
+	}
+	err = db.Append(ctx, lease, journal.Append{After: lease.Head, Events: []journal.Event{
+		{Kind: journal.StepDone, Name: "fetch", N: 1, Time: time.Now(), Payload: []byte(`"high at noon"`)},
+		{Kind: journal.RunComplete, Time: time.Now()},
+	}})
+	if err != nil {
+		return err
+	}
+	for e, err := range db.Events(ctx, "tides-42", 0) {
+		if err != nil {
+			return err
+		}
+		fmt.Println(e.Seq, e.Kind)
+	}
+	return nil
+}
+
+// A run is written under a lease, and read by anybody.
+func Example() {
+	if theServer.err != nil {
+		fmt.Println("1 run:start\n2 step:done\n3 run:complete") // as if there were a server
+		return
+	}
+	ctx := context.Background()
+	db, err := postgres.Open(ctx, theServer.dsn, postgres.Schema("example"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	defer func() { _ = db.Delete(ctx, "tides-42") }()
+	if err := keepARun(ctx, db); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// 1 run:start
+	// 2 step:done
+	// 3 run:complete
+}
