@@ -31,7 +31,25 @@ func loadRules() []rule {
 			s.create("other")
 			s.absent("nobody")
 		}},
+		{"a run whose lease has lapsed has no owner, and is running still", loadLapsed},
 	}
+}
+
+func loadLapsed(s *subject) {
+	s.holdFor("held", long)
+	lease := s.holdFor("r", short)
+	s.lapse(lease)
+	r := s.load("r")
+	assert.Equal(s.t, journal.Running, r.Status)
+	assert.Empty(s.t, r.Owner)
+	assert.Zero(s.t, r.Until)
+	assert.Equal(s.t, "first", s.load("held").Owner)
+	if _, ok := s.store.(journal.Lister); ok {
+		assert.Equal(s.t, []journal.Run{r, s.load("held")}, s.list(journal.Query{}).Runs)
+	}
+	lease, err := s.store.Renew(s.t.Context(), lease, long)
+	require.NoError(s.t, err)
+	assert.Equal(s.t, lease.Owner, s.load("r").Owner, "it was the owner's all the time")
 }
 
 // full is a record that has everything, the store's own fields too.

@@ -107,16 +107,31 @@ func cutOne(s *subject, cut Cut, change int, before, after [3]outline) {
 
 	s = s.reopen()
 	got := s.outlines()
+	undone, before := unowned(got, before)
+	done, after := unowned(got, after)
 	switch cut.When {
 	case Before:
-		assert.Equal(s.t, before, got)
+		assert.Equal(s.t, before, undone)
 	case After:
-		assert.Equal(s.t, after, got)
+		assert.Equal(s.t, after, done)
 	case Inside:
-		assert.Contains(s.t, [][3]outline{before, after}, got)
+		assert.True(s.t, undone == before || done == after, "%v is neither %v nor %v", got, before, after)
 	}
-	assert.True(s.t, down.Unknown || got != after || before == after, "it was done, but the error says that it was not")
+	assert.True(s.t, down.Unknown || done != after || undone == before, "it was done, but the error says that it was not")
 	s.goOn(got[0])
+}
+
+// unowned leaves out who holds the runs of which one side says that nobody does: the lease may have lapsed meanwhile, and its
+// holder may be known to be gone.
+func unowned(a, b [3]outline) (_, _ [3]outline) {
+	for i := range a {
+		if a[i].owner == "" || b[i].owner == "" {
+			for _, o := range []*outline{&a[i], &b[i]} {
+				o.owner, o.renewed = "", false
+			}
+		}
+	}
+	return a, b
 }
 
 // prepare sets up the runs that changes speak of, and returns one of the changes.

@@ -31,6 +31,7 @@ func (s *Store) List(ctx context.Context, q journal.Query) (journal.Page, error)
 	defer s.mu.Unlock()
 	var page journal.Page
 	var last int64
+	now := time.Now()
 	for _, e := range slices.Backward(s.order[:s.position(before)]) {
 		if !matches(&e.run, &q) {
 			continue
@@ -39,7 +40,7 @@ func (s *Store) List(ctx context.Context, q journal.Query) (journal.Page, error)
 			page.Next = strconv.FormatInt(last, 10)
 			break
 		}
-		page.Runs = append(page.Runs, e.run)
+		page.Runs = append(page.Runs, e.record(now))
 		last = e.serial
 	}
 	return page, nil

@@ -53,6 +53,15 @@ func (e *entry) valid(l journal.Lease) bool { return l.Token > 0 && l.Token == e
 // held reports whether the run's lease is still running.
 func (e *entry) held(now time.Time) bool { return now.Before(e.run.Until) }
 
+// record is what is told of the run: nobody has a lease that has lapsed.
+func (e *entry) record(now time.Time) journal.Run {
+	r := e.run
+	if !e.held(now) {
+		r.Owner, r.Until = "", time.Time{}
+	}
+	return r
+}
+
 // free ends the run's lease.
 func (e *entry) free() { e.run.Owner, e.run.Until = "", time.Time{} }
 
@@ -129,7 +138,7 @@ func (s *Store) Load(ctx context.Context, run string) (journal.Run, error) {
 	if err != nil {
 		return journal.Run{}, err
 	}
-	return e.run, nil
+	return e.record(time.Now()), nil
 }
 
 // Acquire implements journal.Store.

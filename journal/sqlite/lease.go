@@ -207,15 +207,43 @@ type runRef struct {
 	key int64
 }
 
-// scanRun reads the columns of runColumns.
-func scanRun(scan func(...any) error) (r journal.Run, key int64, err error) {
+// view is one look at runs. It finds out about each holder once.
+type view struct {
+	owners *owners
+	now    time.Time
+	alive  map[string]bool
+}
+
+func (s *Store) view() *view {
+	return &view{owners: s.owners, now: time.Now(), alive: map[string]bool{}}
+}
+
+// held reports whether a lease has not lapsed, and whoever has taken it has not died.
+func (v *view) held(holder string, until time.Time) bool {
+	if !v.now.Before(until) {
+		return false
+	}
+	alive, known := v.alive[holder]
+	if !known {
+		alive = v.owners.alive(holder)
+		v.alive[holder] = alive
+	}
+	return alive
+}
+
+// scan reads the columns of runColumns.
+func (v *view) scan(scan func(...any) error) (r journal.Run, key int64, err error) {
+	var holder string
 	var created, updated, due, until, head sql.NullInt64
 	err = scan(&key, &r.ID, &r.Kind, &r.Name, &r.Version, &r.Fingerprint, &r.Thread, &r.Link.Kind, &r.Link.Run, &r.Link.SuperStep,
-		&created, &r.Status, &updated, &due, &r.Checkpoint, &r.Owner, &until, &head)
+		&created, &r.Status, &updated, &due, &r.Checkpoint, &r.Owner, &holder, &until, &head)
 	r.Created, r.Updated, r.Due, r.Until = fromMicros(created), fromMicros(updated), fromMicros(due), fromMicros(until)
 	r.Head = head.Int64
+	if err == nil && holder != "" && !v.held(holder, r.Until) {
+		r.Owner, r.Until = "", time.Time{}
+	}
 	return r, key, err
 }
 
 const runColumns = `key, id, kind, name, version, fingerprint, thread, link_kind, link_run, link_step, created, status, updated, due,
-	checkpoint, owner, until, (SELECT seq + n - 1 FROM events WHERE run = key ORDER BY seq DESC LIMIT 1)`
+	checkpoint, owner, holder, until, (SELECT seq + n - 1 FROM events WHERE run = key ORDER BY seq DESC LIMIT 1)`

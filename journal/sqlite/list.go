@@ -74,12 +74,13 @@ func (s *Store) list(ctx context.Context, where string, args []any, limit int) (
 	}
 	defer func() { _ = rows.Close() }()
 	var last int64
+	v := s.view()
 	for rows.Next() {
 		if len(page.Runs) == limit {
 			page.Next = strconv.FormatInt(last, 10)
 			break
 		}
-		r, key, err := scanRun(rows.Scan)
+		r, key, err := v.scan(rows.Scan)
 		if err != nil {
 			return page, err
 		}

@@ -130,7 +130,7 @@ func TestProcessesExcludeEachOther(t *testing.T) {
 	require.Contains(t, c.out.Text(), journal.ErrLocked.Error()+" (parent")
 }
 
-// The runs of a process that was killed are free at once, and its lock file is cleared away.
+// The runs of a process that was killed are free at once, and are told to be, and its lock file is cleared away.
 func TestKillFreesLeases(t *testing.T) {
 	path := file(t)
 	s := open(t, path)
@@ -138,11 +138,22 @@ func TestKillFreesLeases(t *testing.T) {
 	require.NoError(t, err)
 	c := start(t, path, "hold")
 	c.says(t, "held <nil>")
-	c.kill(t)
-	r, err := s.Load(t.Context(), "r")
-	require.NoError(t, err)
-	require.Equal(t, journal.Running, r.Status)
+	look := func() journal.Run {
+		r, err := s.Load(t.Context(), "r")
+		require.NoError(t, err)
+		p, err := s.List(t.Context(), journal.Query{})
+		require.NoError(t, err)
+		require.Equal(t, []journal.Run{r}, p.Runs)
+		require.Equal(t, journal.Running, r.Status)
+		return r
+	}
+	r := look()
+	require.Equal(t, "child", r.Owner)
 	require.Greater(t, time.Until(r.Until), 30*time.Minute)
+	c.kill(t)
+	r = look()
+	require.Empty(t, r.Owner)
+	require.Zero(t, r.Until)
 
 	l, err := s.Acquire(t.Context(), "r", journal.Claim{TTL: time.Minute})
 	require.NoError(t, err)

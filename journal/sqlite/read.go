@@ -40,7 +40,7 @@ func prepareReads(db *sql.DB) (*reads, error) {
 // Load implements journal.Store.
 func (s *Store) Load(ctx context.Context, run string) (r journal.Run, err error) {
 	err = s.reading(ctx, "load", run, func() error {
-		r, _, err = scanRun(s.read.run.QueryRowContext(ctx, run).Scan)
+		r, _, err = s.view().scan(s.read.run.QueryRowContext(ctx, run).Scan)
 		return err
 	})
 	return r, err
