@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 
 	"github.com/pawl-go/pawl/durable"
@@ -36,13 +35,13 @@ type prepared struct {
 func (c *retryCmd) Run(ctx context.Context, s *session) error {
 	failed, id := string(c.ID), string(c.New)
 	if id == "" {
-		id = nextRetry(failed)
+		id = durable.RetryID(failed)
 	}
 	return s.withStore(ctx, func(db store) error {
 		_, before := db.Load(ctx, id)
 		run, err := durable.PrepareRetry(ctx, db, failed, id)
-		if errors.As(err, new(*durable.RunConflictError)) {
-			return fmt.Errorf("%w: give the new run one with --id", err)
+		if conflict, ok := errors.AsType[*durable.RunConflictError](err); ok {
+			return isAnother(ctx, db, conflict, failed)
 		}
 		if err != nil {
 			return s.explained(err, failed)
@@ -60,19 +59,18 @@ func (c *retryCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-var retryIDs = regexp.MustCompile(`(?s)^(.*)-retry(?:-([1-9][0-9]{0,8}))?$`)
-
-// nextRetry is the id of the retry of a run, if none is given.
-func nextRetry(id string) string {
-	m := retryIDs.FindStringSubmatch(id)
-	if m == nil {
-		return id + "-retry"
+// isAnother says what the run is that has the id of a new one.
+func isAnother(ctx context.Context, db store, conflict *durable.RunConflictError, failed string) error {
+	other, err := db.Load(ctx, conflict.RunID)
+	if err != nil {
+		return fmt.Errorf("%w: give the new run one with --id", conflict)
 	}
-	n := 1
-	if m[2] != "" {
-		n, _ = strconv.Atoi(m[2]) // digits, and few
+	what := fmt.Sprintf("%s %s", printable(string(other.Kind)), printable(other.Name))
+	if other.Link.Kind != "" {
+		what += " (" + linkText(other.Link) + ")"
 	}
-	return fmt.Sprintf("%s-retry-%d", m[1], n+1)
+	return &exitError{code: exitRefused, err: conflict, text: fmt.Sprintf("run %s is there already, and is no retry of %s but a run of "+
+		"%s: give the new run another id with --id", quoted(other.ID), quoted(failed), what)}
 }
 
 // resumeCall is the code that goes on with a run.
@@ -120,6 +118,8 @@ func (c *cancelCmd) Run(ctx context.Context, s *session) error {
 			s.out.printf("run %s was continued as a new one, and is cancelled where it goes on\n", id)
 		case run.Status.Terminal():
 			s.out.printf("run %s is %s\n", id, run.Status)
+		case run.Owner == "": // which it had a moment ago
+			s.out.printf("run %s is cancelled when your program runs it again\n", id)
 		default:
 			s.out.printf("run %s is held by %s, who is told to cancel it\n", id, printable(run.Owner))
 		}

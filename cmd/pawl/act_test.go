@@ -188,7 +188,11 @@ func TestRetryMakesTheLinkedRunOnceAndSaysHowToRunIt(t *testing.T) {
 	assert.Contains(t, r.err, "run it again with the same id and it goes on")
 	r = sh.pawl("runs", "retry", "r", "--id", "r")
 	assert.Equal(t, exitRefused, r.code)
-	assert.Contains(t, r.err, "give the new run one with --id")
+	assert.Contains(t, r.err, `run "r" is there already, and is no retry of "r" but a run of workflow sync: give the new run another id`)
+	fails(sh, "q")
+	r = sh.pawl("runs", "retry", "q", "--id", "r-retry")
+	assert.Equal(t, exitRefused, r.code)
+	assert.Contains(t, r.err, "but a run of workflow sync (retry of r): give")
 	sh.ok("runs", "retry", "r", "--id", "another")
 	assert.Equal(t, exitNotFound, sh.pawl("runs", "retry", "nobody").code)
 }
@@ -202,7 +206,7 @@ func TestTheIDsOfRetriesAreCountedOn(t *testing.T) {
 		{"a\nb-retry", "a\nb-retry-2"},
 		{"r-retry-99999999999999999999", "r-retry-99999999999999999999-retry"},
 	} {
-		assert.Equal(t, tt.want, nextRetry(tt.id))
+		assert.Equal(t, tt.want, durable.RetryID(tt.id))
 	}
 }
 

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/pawl-go/pawl/durable"
@@ -45,7 +43,7 @@ type answered struct {
 // Run sends an answer.
 func (c *answerCmd) Run(ctx context.Context, s *session) error {
 	run := string(c.ID)
-	value, err := c.value(s.in)
+	value, err := givenJSON(string(c.Value), c.String, "answer", s.in)
 	if err != nil {
 		return err
 	}
@@ -79,30 +77,6 @@ func (s *session) sent(a answered) {
 	default:
 		s.out.printf("answered %s of run %s, which goes on when your program runs it again\n", printable(a.Question), printable(a.Run))
 	}
-}
-
-// value is the answer as JSON.
-func (c *answerCmd) value(in io.Reader) (json.RawMessage, error) {
-	text := string(c.Value)
-	if text == "-" {
-		data, err := io.ReadAll(in)
-		if err != nil {
-			return nil, fmt.Errorf("read the answer from standard input: %w", err)
-		}
-		text = string(data)
-		if c.String {
-			text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
-		}
-	}
-	if c.String {
-		return json.Marshal(text)
-	}
-	var v json.RawMessage
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		return nil, &exitError{code: exitUsage, err: err, text: fmt.Sprintf("the answer %s is no JSON (%v): give JSON, such as true or "+
-			"'{\"n\": 1}', or --string for a text", quoted(text), err)}
-	}
-	return v, nil
 }
 
 // question is the id of the question that is meant.

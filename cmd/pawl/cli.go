@@ -42,6 +42,7 @@ type runsCmd struct {
 	Retry  retryCmd  `cmd:"" help:"Prepare a new run that goes on where a failed one failed."`
 	Cancel cancelCmd `cmd:"" help:"End a run for good."`
 	Answer answerCmd `cmd:"" help:"Answer a question that a run has asked."`
+	Signal signalCmd `cmd:"" help:"Send a value to a run that waits for it, or is going to."`
 }
 
 type graphCmd struct {
@@ -141,7 +142,7 @@ func helpFor(args []string) string {
 // commands are those that have a help of their own.
 var commands = map[string]bool{ //nolint:gochecknoglobals // a constant table
 	"runs": true, "runs list": true, "runs show": true, "runs events": true, "runs retry": true, "runs cancel": true,
-	"runs answer": true, "graph": true, "graph draw": true, "version": true,
+	"runs answer": true, "runs signal": true, "graph": true, "graph draw": true, "version": true,
 }
 
 func asksForJSON(args []string) bool {

@@ -5,10 +5,13 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -141,6 +144,19 @@ func TestAStoreThatCannotBeUsed(t *testing.T) {
 	assert.NoFileExists(t, missing, "nothing is created")
 	assert.NoDirExists(t, missing+"-owners")
 }
+
+func TestAStoreThatMayOnlyBeReadIsToBeCopied(t *testing.T) {
+	for _, err := range []error{fs.ErrPermission, syscall.EROFS, readOnly{}} {
+		assert.True(t, mayOnlyRead(fmt.Errorf("open: %w", err)), err)
+	}
+	assert.False(t, mayOnlyRead(fs.ErrNotExist))
+}
+
+// readOnly is SQLite's SQLITE_READONLY_DBMOVED.
+type readOnly struct{}
+
+func (readOnly) Error() string { return "read only" }
+func (readOnly) Code() int     { return 1032 }
 
 func TestALockedStoreIsUnavailable(t *testing.T) {
 	sh := newShell(t)

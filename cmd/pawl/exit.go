@@ -50,6 +50,8 @@ func exitCode(err error) int {
 	case errors.As(err, new(*durable.RetryError)), errors.As(err, new(*durable.RunConflictError)),
 		errors.As(err, new(*durable.ContinuationChainError)):
 		return exitRefused
+	case errors.As(err, new(*durable.OptionError)):
+		return exitUsage
 	case errors.Is(err, journal.ErrNotFound):
 		return exitNotFound
 	case errors.Is(err, journal.ErrUnavailable):

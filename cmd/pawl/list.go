@@ -81,34 +81,39 @@ func (c *listCmd) Run(ctx context.Context, s *session) error {
 		case len(p.Runs) == 0:
 			s.notes.printf("no runs\n")
 		default:
-			s.listed(p)
+			return s.listed(ctx, db, p)
 		}
 		return nil
 	})
 }
 
-func (s *session) listed(p journal.Page) {
+func (s *session) listed(ctx context.Context, db store, p journal.Page) error {
 	t := s.out.table()
 	t.row("ID", "KIND", "NAME", "STATUS", "CREATED", "UPDATED", "NOTE")
 	for i := range p.Runs {
 		r := &p.Runs[i]
+		o, err := outlookOf(ctx, db, r)
+		if err != nil {
+			return err
+		}
 		t.row(printable(r.ID), printable(string(r.Kind)), printable(r.Name), printable(string(r.Status)),
-			s.ago(r.Created), s.ago(r.Updated), s.note(r))
+			s.ago(r.Created), s.ago(r.Updated), s.note(r, &o))
 	}
 	t.end()
 	if p.Next != "" {
 		s.notes.printf("more with --cursor %s\n", p.Next)
 	}
+	return nil
 }
 
 // note says what else is worth knowing of a run in a list.
-func (s *session) note(r *journal.Run) string {
+func (s *session) note(r *journal.Run, o *outlook) string {
 	var parts []string
 	if r.Link.Kind != "" {
 		parts = append(parts, linkText(r.Link))
 	}
-	if !r.Due.IsZero() && r.Status == journal.Suspended {
-		parts = append(parts, "due "+s.until(r.Due))
+	if text := s.outlook(r, o); text != "" {
+		parts = append(parts, text)
 	}
 	if r.Owner != "" {
 		parts = append(parts, s.leaseText(r))
@@ -135,8 +140,5 @@ func linkText(l journal.Link) string {
 }
 
 func (s *session) leaseText(r *journal.Run) string {
-	if r.Until.Before(s.now) {
-		return fmt.Sprintf("held by %s, lease over since %s", printable(r.Owner), age(s.now.Sub(r.Until)))
-	}
 	return fmt.Sprintf("held by %s, lease ends in %s", printable(r.Owner), age(r.Until.Sub(s.now)))
 }

@@ -137,8 +137,8 @@ func TestLinksAndTimesInWords(t *testing.T) {
 	now := time.Now()
 	s := &session{now: now}
 	r := &journal.Run{Status: journal.Suspended, Due: now.Add(90 * time.Minute)}
-	assert.Equal(t, "due in 1h", s.note(r))
-	assert.Contains(t, s.statusText(r), ", due in 1h")
+	assert.Equal(t, "due in 1h", s.note(r, &outlook{}))
+	assert.Contains(t, s.statusText(r, &outlook{}), ": due in 1h")
 	r.Due = now.Add(-90 * time.Second)
-	assert.Equal(t, "due since 1m", s.note(r))
+	assert.Equal(t, "due since 1m: run it again", s.note(r, &outlook{}))
 }

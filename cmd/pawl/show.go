@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
@@ -16,8 +17,8 @@ type showCmd struct {
 
 // Help implements kong.HelpProvider.
 func (c *showCmd) Help() string {
-	return "The timeline shows when each thing began, counted from the run's start. It shows the texts of errors and questions, but no " +
-		"inputs, results or answers: \"runs events --payloads\" prints those."
+	return "The timeline shows when each thing began, counted from when the run was made. It shows the texts of errors and " +
+		"questions, but no inputs, results or answers: \"runs events --payloads\" prints those."
 }
 
 // shown is a run as JSON.
@@ -30,6 +31,21 @@ type shown struct {
 	Left      []string    `json:"left,omitempty"`
 	Timeline  []*item     `json:"timeline"`
 	Questions []*question `json:"questions"`
+	// Messages are those that the run has not taken.
+	Messages []message `json:"messages"`
+
+	outlook outlook
+	encoded bool
+	waited  map[string]bool
+}
+
+// message is something that was sent to a run, without its value.
+type message struct {
+	Seq  int64               `json:"seq"`
+	Kind journal.MessageKind `json:"kind"`
+	Name string              `json:"name,omitempty"`
+	Key  string              `json:"key,omitempty"`
+	Time time.Time           `json:"time"`
 }
 
 // Run shows a run.
@@ -46,8 +62,8 @@ func (c *showCmd) Run(ctx context.Context, s *session) error {
 		}
 		s.header(v)
 		s.out.printf("\n")
-		s.timeline(v.Timeline)
-		s.questions(v)
+		s.timeline(v.Timeline, v.Run.Created)
+		s.goOn(v)
 		return nil
 	})
 }
@@ -69,12 +85,21 @@ func look(ctx context.Context, db store, id string) (*shown, error) {
 		}
 		t.add(e)
 	}
-	if err := t.lookForAnswers(ctx, db, id); err != nil {
+	inbox, err := db.Inbox(ctx, id, 0)
+	if err != nil {
 		return nil, err
 	}
+	if err := t.lookForAnswers(ctx, db, id, inbox); err != nil {
+		return nil, err
+	}
+	t.outlook.inbox = t.taken.left(inbox)
 	v := &shown{
 		Run: run, Linked: append([]journal.Run{}, linked.Runs...),
 		Timeline: t.top, Questions: append([]*question{}, t.questions...),
+		Messages: []message{}, outlook: t.outlook, encoded: t.encoded, waited: t.waited,
+	}
+	for _, m := range t.outlook.inbox {
+		v.Messages = append(v.Messages, message{Seq: m.Seq, Kind: m.Kind, Name: m.Name, Key: m.Key, Time: m.Time})
 	}
 	switch run.Status {
 	case journal.Completed, journal.Cancelled, journal.Continued:
@@ -85,24 +110,19 @@ func look(ctx context.Context, db store, id string) (*shown, error) {
 }
 
 // lookForAnswers finds the questions whose answers were sent and not taken yet.
-func (t *timeline) lookForAnswers(ctx context.Context, db store, id string) error {
+func (t *timeline) lookForAnswers(ctx context.Context, db store, id string, inbox []journal.Message) error {
 	answered := map[string]bool{}
-	questions, err := durable.Questions(ctx, db, id)
-	switch {
-	case err == nil:
+	for _, m := range inbox {
+		answered[m.Name] = answered[m.Name] || m.Kind == journal.AnswerMessage
+	}
+	if !t.encoded && len(answered) > 0 { // else nobody can tell whether an answer fits
+		questions, err := durable.Questions(ctx, db, id)
+		if err != nil && !errors.As(err, new(*durable.ReplayError)) {
+			return err
+		}
 		for _, q := range questions {
 			answered[q.ID] = q.Answered
 		}
-	case errors.As(err, new(*durable.ReplayError)): // they are encoded, so that nobody can tell whether an answer fits
-		inbox, err := db.Inbox(ctx, id, 0)
-		if err != nil {
-			return err
-		}
-		for _, m := range inbox {
-			answered[m.Name] = answered[m.Name] || m.Kind == journal.AnswerMessage
-		}
-	default:
-		return err
 	}
 	for _, q := range t.questions {
 		if q.State == open && answered[q.ID] {
@@ -127,7 +147,7 @@ func (s *session) header(v *shown) {
 		what += ", version " + printable(r.Version)
 	}
 	row("of", what)
-	row("status", s.statusText(r))
+	row("status", s.statusText(r, &v.outlook))
 	row("created", fmt.Sprintf("%s (%s)", clock(r.Created), s.ago(r.Created)))
 	if r.Thread != "" {
 		row("thread", printable(r.Thread))
@@ -155,10 +175,10 @@ var linkNames = map[journal.LinkKind]string{ //nolint:gochecknoglobals // a cons
 	journal.Continuation: "continued as",
 }
 
-func (s *session) statusText(r *journal.Run) string {
+func (s *session) statusText(r *journal.Run, o *outlook) string {
 	text := fmt.Sprintf("%s, since %s (%s)", printable(string(r.Status)), clock(r.Updated), s.ago(r.Updated))
-	if !r.Due.IsZero() && r.Status == journal.Suspended {
-		text += ", due " + s.until(r.Due)
+	if note := s.outlook(r, o); note != "" {
+		text += ": " + note
 	}
 	return text
 }
@@ -172,15 +192,41 @@ func few(names []string) string {
 	return fmt.Sprintf("%s and %d more", list(names[:most]), len(names)-most)
 }
 
-// questions prints the questions that can be answered, and what else can be done.
-func (s *session) questions(v *shown) {
+// goOn prints what can be done to let the run go on.
+func (s *session) goOn(v *shown) {
 	r := &v.Run
 	if r.Status == journal.Failed {
-		s.out.printf("\nGo on where it failed: %s\n", s.command("runs retry", r.ID))
+		s.retried(v)
 	}
-	if r.Status.Terminal() {
+	if !r.Status.Terminal() {
+		s.questions(v)
+		s.signals(v)
+	}
+	s.messages(v)
+}
+
+// retried prints how to go on with a failed run, or what has become of its last retry.
+func (s *session) retried(v *shown) {
+	for i := range v.Linked { // the newest first
+		l := &v.Linked[i]
+		switch {
+		case l.Link.Kind != journal.RetryOf:
+			continue
+		case l.Status == journal.Completed:
+			s.out.printf("\nRetried as %s, which has completed\n", printable(l.ID))
+		case l.Status.Terminal():
+			s.out.printf("\nRetried as %s, which is %s: %s\n", printable(l.ID), l.Status, s.command("runs show", l.ID))
+		default:
+			s.out.printf("\nRetried as %s, which is %s; your program goes on with it: %s\n", printable(l.ID), l.Status, resumeCall(*l))
+		}
 		return
 	}
+	s.out.printf("\nGo on where it failed: %s\n", s.command("runs retry", v.Run.ID))
+}
+
+// questions prints the questions that can be answered.
+func (s *session) questions(v *shown) {
+	r := &v.Run
 	for _, q := range v.Questions {
 		switch q.State {
 		case open:
@@ -200,4 +246,70 @@ func (s *session) questions(v *shown) {
 		}
 		s.out.printf("    Answer it with %s: %s %s\n", q.Wants, s.command("runs answer", r.ID, q.ID), "VALUE")
 	}
+}
+
+// signals prints the signals that the run waits for.
+func (s *session) signals(v *shown) {
+	arrived := v.outlook.arrived()
+	for _, w := range v.outlook.waits {
+		if w.Signal == "" {
+			continue
+		}
+		if m := arrived(w); m != nil {
+			s.out.printf("\nsignal %s was sent %s, and the run takes it when your program runs it again\n",
+				printable(w.Signal), s.ago(m.Time))
+			continue
+		}
+		s.out.printf("\nwaits for %s\n", waitText(w))
+		if v.encoded {
+			s.out.printf("    %s: send it from a program that has the codec\n", encoded)
+			continue
+		}
+		s.out.printf("    Send it: %s VALUE\n", s.command("runs signal", v.Run.ID, w.Signal))
+	}
+}
+
+// messages prints those that nobody has taken, and that the run is not suspended for.
+func (s *session) messages(v *shown) {
+	known := map[string]bool{}
+	for _, q := range v.Questions {
+		known[q.ID] = true
+	}
+	const most = 10
+	strays := v.strays()
+	for i, m := range strays {
+		if i == most {
+			s.out.printf("\nand %s\n", count(len(strays)-most, "more message"))
+			return
+		}
+		name := printable(m.Name)
+		switch {
+		case m.Kind == journal.SignalMessage && !v.waited[m.Name]:
+			s.out.printf("\nsignal %s, sent %s: nobody has waited for it\n", name, s.ago(m.Time))
+		case m.Kind == journal.SignalMessage:
+			s.out.printf("\nsignal %s, sent %s: nobody has taken it\n", name, s.ago(m.Time))
+		case m.Kind == journal.CancelMessage && !v.Run.Status.Terminal():
+			s.out.printf("\ncancel, sent %s: the run's owner has not cancelled it yet\n", s.ago(m.Time))
+		case m.Kind == journal.AnswerMessage && !known[m.Name]:
+			s.out.printf("\nanswer to %s, sent %s: the run has asked no such question\n", name, s.ago(m.Time))
+		}
+	}
+}
+
+// strays are the messages that no wait of the run is for.
+func (v *shown) strays() []journal.Message {
+	arrived := v.outlook.arrived()
+	used := map[int64]bool{}
+	for _, w := range v.outlook.waits {
+		if m := arrived(w); m != nil {
+			used[m.Seq] = true
+		}
+	}
+	var strays []journal.Message
+	for _, m := range v.outlook.inbox {
+		if !used[m.Seq] {
+			strays = append(strays, m)
+		}
+	}
+	return strays
 }

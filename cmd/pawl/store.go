@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/pawl-go/pawl/journal"
 	"github.com/pawl-go/pawl/journal/sqlite"
@@ -79,7 +80,18 @@ func openFile(path string) (store, error) {
 	}
 	db, err := sqlite.Open(path)
 	if err != nil {
-		return nil, &exitError{code: exitNoStore, err: err, text: err.Error()}
+		text := err.Error()
+		if mayOnlyRead(err) {
+			text += ": to look at a backup, copy it to a folder that you may write to"
+		}
+		return nil, &exitError{code: exitNoStore, err: err, text: text}
 	}
 	return db, nil
+}
+
+// mayOnlyRead reports whether a database was not opened since it, or its folder, may not be written to.
+func mayOnlyRead(err error) bool {
+	const readOnly, primary = 8, 0xff // SQLITE_READONLY, and the bits of its family
+	var fault interface{ Code() int }
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.As(err, &fault) && fault.Code()&primary == readOnly
 }

@@ -47,7 +47,15 @@ type item struct {
 	Items   []*item        `json:"items,omitempty"`
 
 	asked *question
-	outer *item // the one it stands in
+	outer *item     // the one it stands in
+	last  time.Time // when what is recorded of it and inside it was written last
+}
+
+// until makes an item, and those around it, last until t.
+func (it *item) until(t time.Time) {
+	for ; it != nil && it.last.Before(t); it = it.outer {
+		it.last = t
+	}
 }
 
 // since makes an item, and those around it, begin no later than t.
@@ -134,7 +142,6 @@ type timeline struct {
 	top       []*item
 	questions []*question
 
-	copied int64 // the number of the last event that was copied; 0 for none
 	// scopes and calls are the items of this stretch: from one event of the run itself to the next.
 	scopes map[string]*item
 	calls  map[place]*item
@@ -146,11 +153,17 @@ type timeline struct {
 	fans   map[string]bool // nodes of super-steps that are fanned out: "2/search"
 	plan   []planned
 	planAt int // the super-step that was planned
+
+	taken   *taken
+	outlook outlook
+	encoded bool            // the payloads are
+	waited  map[string]bool // the names of the signals that were waited for
 }
 
 func newTimeline() *timeline {
 	t := &timeline{
 		kinds: map[place]itemKind{}, met: map[string]bool{}, done: map[string]bool{}, asked: map[place]*question{}, fans: map[string]bool{},
+		taken: newTaken(), waited: map[string]bool{},
 	}
 	t.stretch()
 	return t
@@ -160,16 +173,19 @@ func (t *timeline) stretch() { t.scopes, t.calls = map[string]*item{}, map[place
 
 // add adds an event. What it cannot read of one it leaves out: the events themselves can be printed.
 func (t *timeline) add(e journal.Event) {
-	if e.Seq == t.copied+1 {
+	if e.Seq == t.taken.copied+1 {
 		t.stretch() // from here on it is this run's own doing
 	}
+	t.taken.add(e)
+	t.outlook = outlook{}
+	t.outlook.last(e)
 	switch e.Kind {
 	case journal.RunStart, journal.RunSuspended, journal.RunRequeued,
 		journal.RunComplete, journal.RunError, journal.RunCancelled, journal.RunContinued:
 		t.ofRun(e)
 	case journal.SuperStepDone:
 		t.barrier(e)
-	case journal.Checkpoint, journal.StepHandled:
+	case journal.Checkpoint, journal.StepHandled, journal.StepReopened:
 	case journal.CatchStart:
 		if it := t.at(e.Scope, e); it != nil {
 			it.Caught = true
@@ -181,6 +197,7 @@ func (t *timeline) add(e journal.Event) {
 			t.call(e)
 		}
 	}
+	t.scopes[e.Scope].until(e.Time)
 }
 
 // ofRun adds an event of the run itself.
@@ -190,21 +207,13 @@ func (t *timeline) ofRun(e journal.Event) {
 	it.Begun, it.Took = e.Time, 0 // how long the run was active is another matter
 	switch e.Kind {
 	case journal.RunStart:
-		var m durable.StartMeta
-		readMeta(e, &m)
-		if m.Copied > 0 {
-			t.copied = m.Copied + 1
-		}
+		t.encoded = isEncoded(e.Payload)
 	case journal.RunSuspended:
 		var m durable.SuspendedMeta
 		readMeta(e, &m)
 		it.Waits = m.Waits
 	case journal.RunRequeued:
-		var m struct {
-			Reason string `json:"reason"`
-		}
-		readMeta(e, &m)
-		it.Reason = m.Reason
+		it.Reason = requeueReason(e)
 	case journal.RunError:
 		it.Failures = append(it.Failures, failureOf(e))
 	case journal.RunCancelled:
@@ -236,7 +245,7 @@ const encoded = "(encoded)"
 
 // item is a new item that an event begins.
 func (t *timeline) item(e journal.Event, kind itemKind) *item {
-	return &item{Seq: e.Seq, Kind: kind, Begun: e.Time.Add(-e.Took), Copied: e.Seq > 1 && e.Seq <= t.copied}
+	return &item{Seq: e.Seq, Kind: kind, Begun: e.Time.Add(-e.Took), Copied: e.Seq > 1 && e.Seq <= t.taken.copied}
 }
 
 // barrier adds the end of a super-step.
@@ -245,6 +254,10 @@ func (t *timeline) barrier(e journal.Event) {
 	it := t.at(stepPath(scope, e.N), e)
 	it.State = done
 	it.Took = e.Time.Sub(it.Begun)
+	if it.Copied {
+		it.Took = max(0, it.last.Sub(it.Begun)) // a fork's last barrier has the time at which it was made
+	}
+	t.scopes[scope].until(e.Time)
 	var m struct {
 		Next []struct {
 			Node  string            `json:"node"`

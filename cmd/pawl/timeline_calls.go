@@ -29,6 +29,7 @@ func (t *timeline) call(e journal.Event) {
 		}
 		readMeta(e, &m)
 		it.State, it.Due = waiting, m.Due
+		t.waited[e.Name] = t.waited[e.Name] || e.Kind == journal.SignalWait
 	case journal.SignalReceived:
 		it.State = "received"
 	case journal.SignalTimeout:

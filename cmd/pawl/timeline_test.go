@@ -74,7 +74,7 @@ func FuzzTimeline(f *testing.F) {
 		}
 		var b strings.Builder
 		s := &session{out: newOutput(&b)}
-		s.timeline(tl.top)
+		s.timeline(tl.top, time.Time{})
 		_, left := tl.left()
 		_ = few(left)
 		s.out.json(tl.top)

@@ -18,11 +18,9 @@ type writer struct {
 	last  string // the last failure
 }
 
-func (s *session) timeline(items []*item) {
-	if len(items) == 0 {
-		return
-	}
-	w := writer{out: s.out, start: items[0].Begun}
+// timeline prints what has happened since the start of a run.
+func (s *session) timeline(items []*item, start time.Time) {
+	w := writer{out: s.out, start: start}
 	for _, it := range items {
 		w.item(it, 0)
 	}
