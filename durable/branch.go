@@ -57,7 +57,8 @@ func callBranch(ctx context.Context, name string, fn func(ctx context.Context) e
 	return fn(ctx)
 }
 
-// enterBranch begins a branch. What is behind the failures of the scope's calls shows that they were handled.
+// enterBranch begins a branch. What is behind the failures of the scope's calls shows that they were handled, perhaps: the
+// branch may be another goroutine's, which has not heard of them.
 func (s *Scope) enterBranch(ctx context.Context, name string) (*Scope, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +78,7 @@ func (s *Scope) enterBranch(ctx context.Context, name string) (*Scope, error) {
 		return nil, s.stopped
 	}
 	if ctx.Err() == nil { // a branch whose context a failure has ended handles nothing
-		s.settleAll()
+		s.settleAll(handledMeta{Perhaps: true})
 	}
 	b.begun++
 	b.open = true
@@ -102,7 +103,7 @@ func (s *Scope) leave(err *error) {
 		s.parent.stopAround(stopped)
 		*err = stopped
 	case *err == nil:
-		s.settle()
+		s.settle(handledMeta{})
 	case s.troubled():
 		s.parent.mu.Lock()
 		s.parent.unsettled = append(s.parent.unsettled, s)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-go/pawl/durable"
+	"github.com/pawl-go/pawl/journal/journaltest"
 	"github.com/pawl-go/pawl/journal/memory"
 	"github.com/pawl-go/pawl/task"
 )
@@ -480,4 +481,41 @@ func TestTheFailureOfATaskNamesItsCalls(t *testing.T) {
 	assert.Equal(t, 2, c.of("fails"))
 	assert.Equal(t, 1, c.of("x"))
 	assert.Equal(t, 1, c.of("y"))
+}
+
+// A process dies when a branch has begun behind another one's failure, and nobody knows whether that was handled: it was not if
+// the code returns it, and is called again then; if the code handles it, it is served.
+func TestAfterACrashAFailureThatIsReturnedIsCalledAgain(t *testing.T) {
+	for _, handles := range []bool{false, true} {
+		inner, c := memory.New(), &counter{}
+		store := journaltest.NewFaulty(inner)
+		wf := durable.Workflow("w", func(ctx context.Context, _ int) (string, error) {
+			branch := func(name string, fn func() error) error {
+				return durable.Branch(ctx, name, func(ctx context.Context) error {
+					_, err := durable.Step(ctx, "s", func(context.Context) (int, error) { return 0, fn() })
+					return err
+				})
+			}
+			errA := branch("card", func() error {
+				if c.add("card") == 1 {
+					return errBoom
+				}
+				return nil
+			})
+			errB := branch("invoice", func() error { c.add("invoice"); return nil })
+			errC := branch("crash", func() error { store.Outage(c.add("crash") == 1); return nil })
+			if handles {
+				errA = nil
+			}
+			return "done", errors.Join(errA, errB, errC)
+		})
+		_, err := durable.Run(t.Context(), store, wf, "r", 0)
+		asError[*durable.StoreUnavailableError](t, err)
+		store = journaltest.NewFaulty(reborn(t, inner))
+		out, err := durable.Run(t.Context(), store, wf, "r", 0)
+		require.NoError(t, err)
+		assert.Equal(t, "done", out)
+		assert.Equal(t, map[bool]int{false: 2, true: 1}[handles], c.of("card"))
+		assert.Equal(t, 1, c.of("invoice"))
+	}
 }

@@ -18,6 +18,7 @@ const (
 const (
 	requeuedStore  = "store_unavailable"
 	requeuedReplay = "replay_failed"
+	requeuedAgain  = "reopened"
 )
 
 // requeuedMeta is the Meta of a RunRequeued.

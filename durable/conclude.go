@@ -1,7 +1,9 @@
 package durable
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,6 +35,8 @@ func (r *inline) conclude(ctx context.Context, x *Execution, body *Scope, result
 		return false, x.BrokenAttempt(ctx, stop)
 	case stop != nil:
 		return false, r.failed(ctx, x, stop)
+	case err != nil && x.Doubtful("", err):
+		return false, r.again(ctx, x, err)
 	case err != nil:
 		return false, r.failed(ctx, x, err)
 	}
@@ -41,6 +45,18 @@ func (r *inline) conclude(ctx context.Context, x *Execution, body *Scope, result
 		return false, r.failed(ctx, x, err)
 	}
 	return false, r.finish(ctx, x, journal.Event{Kind: journal.RunComplete, Payload: payload})
+}
+
+// errAgain says that the run is to be gone on with at once.
+var errAgain = errors.New("pawl: internal: once more")
+
+// again gives up an attempt that has failed only with what it has met again: the next one calls that.
+func (r *inline) again(ctx context.Context, x *Execution, err error) error {
+	for _, c := range x.doubted("", err) {
+		x.Hold(reopened(c))
+	}
+	last := journal.Event{Kind: journal.RunRequeued, Meta: meta(requeuedMeta{Reason: requeuedAgain})}
+	return cmp.Or(x.Finish(ctx, last, time.Time{}), errAgain)
 }
 
 // finish writes the last event.

@@ -5,78 +5,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
 	"weak"
 
-	"github.com/pawl-go/pawl/classifier"
 	"github.com/pawl-go/pawl/journal"
 )
-
-// Settings say how runs are kept in a store. Give them to Run with Using; an executor has them in its own configuration.
-type Settings struct {
-	Store journal.Store
-	// Codec writes and reads what users' code gives and gets; nil: plain JSON.
-	Codec journal.Codec
-	// PayloadLimit is the most bytes that one value may have as JSON; 0 is journal.DefaultPayloadLimit.
-	PayloadLimit int
-	// LeaseTTL is how long a run is held without a word from its owner; 0 is 30 s. The lease is renewed thrice in that time.
-	LeaseTTL time.Duration
-	// Owner names the process in leases, for people: each execution adds something of its own. Empty: "inline".
-	Owner string
-	// Classifier finds the class of recorded failures; nil is classifier.Default().
-	Classifier classifier.RunErrorClassifier
-	// Logger takes warnings; nil is slog.Default().
-	Logger *slog.Logger
-	// Rename is asked for the present path of each scope that is read, where a graph's nodes have new names; nil: none has.
-	Rename func(scope string) string
-
-	anyVersion bool // of a workflow's code will do
-}
-
-const (
-	defaultLeaseTTL = 30 * time.Second
-	defaultOwner    = "inline"
-	// storePatience bounds the calls that end an execution, when nobody is left who could cancel them.
-	storePatience = 30 * time.Second
-	// inboxPoll is how often the inbox of a store that is no journal.Watcher is read.
-	inboxPoll = time.Second
-)
-
-// fault says what is wrong with the settings.
-func (s Settings) fault() error {
-	var bad []error
-	if s.PayloadLimit < 0 {
-		bad = append(bad, fmt.Errorf("PayloadLimit %d is less than 0: 0 is the default", s.PayloadLimit))
-	}
-	if s.LeaseTTL < 0 {
-		bad = append(bad, fmt.Errorf("LeaseTTL %v is less than 0: 0 is the default", s.LeaseTTL))
-	}
-	if len(bad) == 0 {
-		return nil
-	}
-	return &OptionError{Call: "Using", Err: errors.Join(bad...)}
-}
-
-func (s Settings) withDefaults() Settings {
-	if s.PayloadLimit == 0 {
-		s.PayloadLimit = journal.DefaultPayloadLimit
-	}
-	if s.LeaseTTL == 0 {
-		s.LeaseTTL = defaultLeaseTTL
-	}
-	if s.Owner == "" {
-		s.Owner = defaultOwner
-	}
-	if s.Logger == nil {
-		s.Logger = slog.Default()
-	}
-	s.Classifier = classifier.Guard(s.Classifier, s.Logger)
-	s.Store = guard(s.Store)
-	return s
-}
 
 // Execution is for executors: one go at a run by one owner, from taking its lease to giving it up. It holds what is
 // recorded and writes what is new. It is safe for concurrent use. Close it.
@@ -117,9 +52,21 @@ type Execution struct {
 // batch is what is written with one append.
 type batch struct {
 	events []journal.Event
+	size   int   // of their payloads, in bytes
 	first  int64 // the number of the first one, once it is written
 	err    error
 	done   chan struct{}
+}
+
+// maxBatchBytes bounds what is written together: stores have limits for a row.
+const maxBatchBytes = 8 << 20
+
+func sizeOf(events []journal.Event) int {
+	size := 0
+	for i := range events {
+		size += len(events[i].Payload) + len(events[i].Meta)
+	}
+	return size
 }
 
 // Open takes a run that exists already, or creates the one that fresh describes; without fresh, a run that does not exist is
@@ -291,14 +238,14 @@ func (x *Execution) Append(ctx context.Context, events ...journal.Event) error {
 		x.mu.Unlock()
 		return err
 	}
-	b, at := x.waiting, 0
-	if b != nil { // whoever has begun it writes it
+	b, at, size := x.waiting, 0, sizeOf(events)
+	if b != nil && b.size+size <= maxBatchBytes { // whoever has begun it writes it
 		at = len(b.events)
-		b.events = append(b.events, events...)
+		b.events, b.size = append(b.events, events...), b.size+size
 		x.mu.Unlock()
 		<-b.done
 	} else {
-		b = &batch{events: slices.Clip(events), err: errNotWritten, done: make(chan struct{})}
+		b = &batch{events: slices.Clip(events), size: size, err: errNotWritten, done: make(chan struct{})}
 		x.waiting = b
 		x.mu.Unlock()
 		x.flush(ctx, b)
@@ -504,53 +451,6 @@ func (x *Execution) renew() {
 	}
 }
 
-// heed reads the inbox and ends the execution's context if the run is to be cancelled.
-func (x *Execution) heed() {
-	if err := x.refreshInbox(x.ctx); err == nil { // else it will be read again
-		x.heedCancel()
-	}
-}
-
-func (x *Execution) heedCancel() {
-	x.mu.Lock()
-	i := slices.IndexFunc(x.inbox, func(m journal.Message) bool { return m.Kind == journal.CancelMessage })
-	var m journal.Message
-	if i >= 0 {
-		m = x.inbox[i]
-	}
-	x.mu.Unlock()
-	if i < 0 || x.ctx.Err() != nil {
-		return
-	}
-	var reason string
-	if err := x.decode(m.Payload, &reason); err != nil {
-		reason = ""
-	}
-	x.cancel(&RunCancelledError{RunID: x.id, Reason: reason})
-}
-
-// refreshInbox reads the messages that have come.
-func (x *Execution) refreshInbox(ctx context.Context) error {
-	x.mu.Lock()
-	var after int64
-	if n := len(x.inbox); n > 0 {
-		after = x.inbox[n-1].Seq
-	}
-	x.mu.Unlock()
-	messages, err := x.settings.Store.Inbox(ctx, x.id, after)
-	if err != nil {
-		return err
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, m := range messages {
-		if n := len(x.inbox); n == 0 || m.Seq > x.inbox[n-1].Seq {
-			x.inbox = append(x.inbox, m)
-		}
-	}
-	return nil
-}
-
 // unread ends the execution because of a read that has failed, unless it was ctx that has ended.
 func (x *Execution) unread(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -560,36 +460,6 @@ func (x *Execution) unread(ctx context.Context, err error) error {
 	defer x.mu.Unlock()
 	x.breakOff(outage("read", err))
 	return x.broken
-}
-
-// take consumes the first message of a kind and name that accept takes; nil takes any. One that it does not take is not
-// looked at again by this execution. The caller records what it has taken, or gives it back.
-func (x *Execution) take(kind journal.MessageKind, name string, accept func(journal.Message) bool) (journal.Message, bool) {
-	for {
-		m, ok := x.takeNext(kind, name)
-		if !ok || accept == nil || accept(m) {
-			return m, ok
-		}
-	}
-}
-
-func (x *Execution) takeNext(kind journal.MessageKind, name string) (journal.Message, bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, m := range x.inbox {
-		if m.Kind == kind && m.Name == name && !x.taken[m.Seq] {
-			x.taken[m.Seq] = true
-			return m, true
-		}
-	}
-	return journal.Message{}, false
-}
-
-// giveBack makes a message that was taken as if it had not been.
-func (x *Execution) giveBack(m journal.Message) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.taken, m.Seq)
 }
 
 // Now is the time as events have it.
@@ -603,37 +473,6 @@ func (x *Execution) Encode(what string, v any) ([]byte, error) { return x.settin
 func (x *Execution) Decode(payload []byte, v any) error { return x.decode(payload, v) }
 
 func (x *Execution) decode(payload []byte, v any) error { return x.settings.Decode(payload, v) }
-
-// Encode turns a value into a payload, as Execution.Encode does.
-func (s Settings) Encode(what string, v any) ([]byte, error) {
-	data, err := journal.Marshal(what, v)
-	if err != nil {
-		return nil, err
-	}
-	return s.seal(what, data)
-}
-
-// seal turns JSON into a payload.
-func (s Settings) seal(what string, data []byte) ([]byte, error) {
-	if err := journal.CheckPayload(what, data, s.PayloadLimit); err != nil {
-		return nil, err
-	}
-	if s.Codec == nil {
-		return data, nil
-	}
-	return journal.Encode(s.Codec, data)
-}
-
-// Decode is the reverse of Encode; v is a pointer.
-func (s Settings) Decode(payload []byte, v any) error {
-	if s.Codec != nil {
-		var err error
-		if payload, err = journal.DecodeJSON(s.Codec, payload); err != nil {
-			return err
-		}
-	}
-	return journal.Unmarshal("Value", payload, v)
-}
 
 // replayError says that a recorded event could not be read back.
 func (x *Execution) replayError(e journal.Event, err error) error {

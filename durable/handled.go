@@ -11,7 +11,8 @@ import (
 
 // Which failures of calls are outcomes, and which are to run again. What stands behind a failure in its scope shows that the
 // code has handled it, and so does a StepHandled, where what followed left no trace in the scope. But what an attempt
-// returns nobody has handled, whatever stands behind it: that is reopened.
+// returns nobody has handled, whatever stands behind it: that is reopened. Where a process has died before its attempt
+// could return, and only a branch has begun behind the failure, the failure is served, and reopened if it is returned.
 
 // handled returns the events of one scope without the failures that it ends with. Nothing behind them says that the code has
 // gone on, so what failed is to run again; if that was a whole task, what failed last inside it is, too.
@@ -68,6 +69,45 @@ func lastFailure(events []journal.Event, k callKey) int {
 	return at
 }
 
+// handledMeta is the Meta of a StepHandled.
+type handledMeta struct {
+	// Perhaps is true if only a branch has begun behind the failure, which may be another goroutine's.
+	Perhaps bool `json:"perhaps,omitempty"`
+}
+
+// doubtfulIn returns the call whose failure a scope ends with, and perhaps nobody has handled.
+func doubtfulIn(events []journal.Event) (k callKey, ok bool) {
+	n := len(events)
+	if n < 2 || events[n-1].Kind != journal.StepHandled {
+		return k, false
+	}
+	var m handledMeta
+	e := events[n-2]
+	ok = e.Kind == journal.StepError && e.Name != "" && readMeta(events[n-1], &m) == nil && m.Perhaps
+	return callKey{e.Name, e.N}, ok
+}
+
+// Doubtful is for executors: it reports whether what an attempt of the task in a scope has returned consists of failures that
+// it has only met again, and of which it was not known whether an earlier process had handled them. It has not: Reopen them,
+// and let the attempt not count. The scope of a workflow is empty.
+func (x *Execution) Doubtful(scope string, err error) bool { return len(x.doubted(scope, err)) > 0 }
+
+func (x *Execution) doubted(scope string, err error) []FailedCall {
+	calls := x.failedIn(err)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.DeleteFunc(calls, func(c FailedCall) bool {
+		return !x.doubts[c] || (scope != "" && !inScope(c.Scope, scope))
+	})
+}
+
+// doubt keeps in mind that the call's failure is one of these.
+func (c *call) doubt() {
+	c.s.x.mu.Lock()
+	defer c.s.x.mu.Unlock()
+	c.s.x.doubts[c.failed()] = c.doubtful
+}
+
 // Reopen is for executors: it says that an attempt of the task in a scope has failed with err, and that there is to be
 // another one. That calls again what err consists of, durable calls of the scope or of one inside it that have failed, even
 // where the code went on behind them; and the steps behind them, which belong to a way that it may not take again. What was
@@ -94,7 +134,9 @@ func (x *Execution) Reopen(ctx context.Context, scope string, err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, e := range events {
-		x.record.reopen(FailedCall{Scope: e.Scope, Name: e.Name, N: e.N})
+		c := FailedCall{Scope: e.Scope, Name: e.Name, N: e.N}
+		x.record.reopen(c)
+		delete(x.doubts, c)
 	}
 	return nil
 }

@@ -106,7 +106,8 @@ func (s Settings) reads(ctx context.Context, id string) error {
 			err = errNoJSON
 		}
 		if err != nil {
-			return &OptionError{Call: "Using", Name: id, Err: fmt.Errorf("the run cannot be read: %w: use the Codec that it is run with", err)}
+			err = fmt.Errorf("the run cannot be read: %w: use the Codec that it is run with", err)
+			return &OptionError{Call: "Using", Name: id, Err: err}
 		}
 		return nil // the start alone is looked at
 	}

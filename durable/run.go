@@ -169,6 +169,9 @@ func (r *inline) run(ctx context.Context, id string, into any) error {
 	seen := chain{}
 	for input := r.input; ; input = nil {
 		more, err := r.one(ctx, id, input, into)
+		for err == errAgain { //nolint:errorlint // just what conclude has returned
+			more, err = r.one(ctx, id, nil, into)
+		}
 		if err == nil && more {
 			var next string
 			if next, err = seen.next(ctx, r.settings, id); err == nil {

@@ -62,6 +62,8 @@ type entry struct {
 	met    bool
 	// stray is true if the call stands behind a failure that was reopened: the code may come to it, or go another way.
 	stray bool
+	// doubtful is true of a failure that perhaps nobody has handled.
+	doubtful bool
 }
 
 // callKind says what a durable call does. It is told from the kind of its first event.
@@ -129,7 +131,9 @@ func (x *Execution) scope(path string, task bool) *Scope {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	at := map[callKey]*entry{}
-	for _, e := range handled(x.record.scopes[path]) {
+	events := handled(x.record.scopes[path])
+	doubt, doubtful := doubtfulIn(events)
+	for _, e := range events {
 		if e.Name == "" {
 			continue // about the scope itself
 		}
@@ -139,6 +143,9 @@ func (x *Execution) scope(path string, task bool) *Scope {
 			s.record = append(s.record, at[k])
 		}
 		at[k].events = append(at[k].events, e)
+	}
+	if doubtful {
+		at[doubt].doubtful = at[doubt].kind != onceCall // whose failure is final
 	}
 	if !task {
 		delete(x.record.scopes, path) // nobody comes here again
@@ -206,8 +213,10 @@ type call struct {
 	name  string
 	n     int
 	begun time.Time
-	// recorded are the call's events; none if it was not met before.
+	// recorded are the call's events; none if it was not met before. Doubtful is true if they are a failure that perhaps
+	// nobody has handled.
 	recorded []journal.Event
+	doubtful bool
 }
 
 // enter begins a call, or says why it may not begin. Exit it.
@@ -225,16 +234,19 @@ func (s *Scope) enter(ctx context.Context, kind callKind, name string) (*call, e
 		return nil, s.stopped
 	}
 	c := &call{s: s, name: name, n: s.uses[name] + 1, begun: time.Now()}
-	recorded, err := s.meet(kind, callKey{name, c.n})
+	e, err := s.meet(kind, callKey{name, c.n})
 	if err != nil {
 		s.stopped = err
 		return nil, err
 	}
-	if c.recorded = recorded; recorded == nil {
+	if e != nil {
+		c.recorded, c.doubtful = e.events, e.doubtful
+		e.met, e.events = true, nil
+	} else {
 		if err := s.mayBegin(ctx); err != nil {
 			return nil, err
 		}
-		s.settleBranches()
+		s.settleBranches(handledMeta{})
 	}
 	s.uses[name]++
 	s.flying = c
@@ -299,21 +311,19 @@ func (s *Scope) endedAlone(ctx context.Context) bool {
 	return ctx.Err() != nil && s.base != nil && s.base.Err() == nil && s.x.ctx.Err() == nil
 }
 
-// meet takes what is recorded of a call; nil if it was not met before. The caller holds mu.
-func (s *Scope) meet(kind callKind, at callKey) ([]journal.Event, error) {
+// meet finds what is recorded of a call; nil if it was not met before. The caller holds mu.
+func (s *Scope) meet(kind callKind, at callKey) (*entry, error) {
 	e := s.stray(at)
 	if e == nil {
 		e = s.unmet()
 	}
 	switch {
 	case e == nil:
-		return nil, nil
+		return nil, nil //nolint:nilnil // there is none
 	case e.callKey != at || e.kind != kind:
 		return nil, s.differs(e, describeCall(kind, at))
 	}
-	events := e.events
-	e.met, e.events = true, nil
-	return events, nil
+	return e, nil
 }
 
 // stray finds a call that is met whenever the code comes to it. The caller holds mu.
@@ -428,27 +438,30 @@ func (s *Scope) stop(err error) {
 }
 
 // settle records, along with the next append, that the code has gone on behind the failures that the scope ends with.
-func (s *Scope) settle() {
+func (s *Scope) settle(m handledMeta) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.settleAll()
+	s.settleAll(m)
 }
 
 // settleAll is settle under mu.
-func (s *Scope) settleAll() {
-	s.settleBranches()
+func (s *Scope) settleAll(m handledMeta) {
+	s.settleBranches(m)
 	if s.failed {
 		s.failed = false
 		e := journal.Event{Kind: journal.StepHandled, Scope: s.path, Time: Now()}
+		if m.Perhaps {
+			e.Meta = meta(m)
+		}
 		s.x.Hold(e)
 		s.remember(e)
 	}
 }
 
 // settleBranches does so for branches, which leave no trace of their own. The caller holds mu.
-func (s *Scope) settleBranches() {
+func (s *Scope) settleBranches(m handledMeta) {
 	for _, branch := range s.unsettled {
-		branch.settle()
+		branch.settle(m)
 	}
 	s.unsettled = nil
 }

@@ -134,6 +134,7 @@ func (c *call) outcome() (journal.Event, bool) {
 func (c *call) replay(ctx context.Context, e journal.Event, into any) error {
 	if e.Kind == journal.StepError {
 		c.awaitEnd(ctx, e)
+		c.doubt()
 		recorded, err := c.s.x.Recorded(e)
 		if err != nil {
 			return c.s.broken(c.s.x.replayError(e, err))
