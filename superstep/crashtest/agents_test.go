@@ -207,7 +207,11 @@ func everything(a agent) (*graph.Graph[State, Update], error) {
 	})
 	sum := b.Node("sum", a.say("sum"), graph.Defer())
 
-	b.Start(plan, slow)
+	stubborn := b.Node("stubborn", func(ctx context.Context, _ State) (Update, error) {
+		said, err := a.step(ctx, "try", "flaky try") // its failure is the attempt's, so the next attempt tries again
+		return Update{Log: []string{said}}, err
+	}, graph.Retry(again()))
+	b.Start(plan, slow, stubborn)
 	b.Route(plan, func(State) graph.Next { return search.Each([]int{1, 2, 3}) }, search)
 	b.Edge(plan, sum)
 	b.Join([]graph.Ref{search, slow}, join)

@@ -222,7 +222,7 @@ type outcome int
 const (
 	unknown outcome = iota
 	recorded
-	unheeded // the failure of a step behind which its scope has not gone on: the next process tries again
+	unheeded // the failure of a step which its scope has not handled: the next attempt or process tries again
 )
 
 // outcome says whether what the desk has said about something is in the journal.
@@ -230,23 +230,32 @@ func (c *crashed) outcome(about string) outcome { return outcomeIn(c.events, abo
 
 // outcomeIn says it of any events. Whole says that they do not end inside an append.
 func outcomeIn(events []journal.Event, about string, whole bool) outcome {
+	found := unknown
 	for i, e := range events {
+		if !bytes.Contains(e.Payload, []byte(answerTo(about))) {
+			continue
+		}
+		isNode := e.Name == "" && whole // each node that fails here has a handler
+		if e.Kind != journal.StepError || isNode || isHandled(e, events[i+1:]) {
+			return recorded
+		}
+		found = unheeded
+	}
+	return found
+}
+
+// isHandled reports whether the scope of a step has gone on behind the step's failure.
+func isHandled(failed journal.Event, behind []journal.Event) bool {
+	for _, e := range behind {
 		switch {
-		case !bytes.Contains(e.Payload, []byte(answerTo(about))):
-		case e.Kind != journal.StepError:
-			return recorded
-		case e.Name == "" && whole: // each node that fails here has a handler
-			return recorded
-		case slices.ContainsFunc(events[i+1:], func(next journal.Event) bool {
-			again := next.Kind == e.Kind && next.Name == e.Name && next.N == e.N
-			return next.Scope == e.Scope && !again
-		}):
-			return recorded
-		default:
-			return unheeded
+		case e.Scope != failed.Scope:
+		case e.Kind == journal.StepReopened:
+			return false
+		case e.Kind != failed.Kind || e.Name != failed.Name || e.N != failed.N:
+			return true
 		}
 	}
-	return unknown
+	return false
 }
 
 // readJournal reads what a dead process has left, from a copy, so that the next one finds all as it was.

@@ -65,7 +65,7 @@ func forgeries() []forgery {
 		journal.RunStart, journal.RunSuspended, journal.RunRequeued, journal.StepDone, journal.StepError, journal.StepHandled,
 		journal.StepIntent, journal.CatchStart, journal.SuperStepDone, journal.Checkpoint, journal.TimerSet, journal.SignalWait,
 		journal.SignalReceived, journal.SignalTimeout, journal.QuestionAsked, journal.QuestionAnswered, journal.ChildStart,
-		journal.GateSet, "nonsense", "",
+		journal.GateSet, journal.StepReopened, "nonsense", "",
 	} {
 		all = append(all, forgery{"kind " + string(kind), fail, func(e *journal.Event) { e.Kind = kind }})
 	}
