@@ -25,7 +25,7 @@ func (r *inline) conclude(ctx context.Context, x *Execution, body *Scope, result
 		return false, r.finish(ctx, x, journal.Event{Kind: journal.RunRequeued})
 	case !done && isCancelled:
 		return false, r.cancelled(ctx, x, cancelled)
-	case body.Suspended() != nil:
+	case body.suspension() != nil:
 		return false, r.suspended(ctx, x)
 	case !done && ctx.Err() != nil:
 		return false, stopped(ctx, x.id)

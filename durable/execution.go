@@ -311,14 +311,19 @@ func outage(op string, err error) error {
 	return &journal.UnavailableError{Op: op, Unknown: !isContextError(err), Err: err}
 }
 
-// ending is the time that the calls have, together, that end an execution. Nobody is left who could cancel them.
+// ending is the time that the calls have, together, that end an execution: nobody is left who could cancel them. Should the
+// write before them have used it up, each still has a moment, since a store that is back can say where the run stands.
 func (x *Execution) ending(ctx context.Context) (context.Context, context.CancelFunc) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.patience.IsZero() {
 		x.patience = time.Now().Add(storePatience)
 	}
-	return context.WithDeadline(context.WithoutCancel(ctx), x.patience)
+	deadline := x.patience
+	if least := time.Now().Add(lastPatience); deadline.Before(least) {
+		deadline = least
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
 
 // breakOff keeps the execution from writing anything more. The caller holds mu.

@@ -302,7 +302,7 @@ func (s Settings) cancelledError(id string, e journal.Event) *RunCancelledError 
 func (r *inline) execute(ctx context.Context, x *Execution, into any) (more bool, err error) {
 	inner, stop := x.Context(ctx)
 	defer stop()
-	body := x.Body()
+	body := x.newBody()
 	closed := &ScopeEndedError{RunID: x.id}
 	defer body.Close(closed) // also if the function ends its goroutine
 	result, err := r.program.call(body.Context(inner), body, x.record.start.Payload)

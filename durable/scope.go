@@ -105,8 +105,8 @@ func kindOf(first journal.Event) callKind {
 	return ""
 }
 
-// Body is for executors: the scope of a workflow's body.
-func (x *Execution) Body() *Scope {
+// newBody is the scope of a workflow's body.
+func (x *Execution) newBody() *Scope {
 	s := x.scope("", false)
 	s.body = true
 	return s
@@ -184,8 +184,8 @@ func (s *Scope) Close(err error) {
 	}
 }
 
-// Suspended returns the suspension that the scope's code met, whatever it has returned; nil if there was none.
-func (s *Scope) Suspended() *SuspendedError {
+// suspension returns the suspension that the scope's code met, whatever it has returned; nil if there was none.
+func (s *Scope) suspension() *SuspendedError {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, _ := s.why().(*SuspendedError) //nolint:errorlint // just what stop has set

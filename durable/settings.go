@@ -38,6 +38,7 @@ const (
 	defaultOwner    = "inline"
 	// storePatience bounds the calls that end an execution, when nobody is left who could cancel them.
 	storePatience = 30 * time.Second
+	lastPatience  = time.Second
 	// inboxPoll is how often the inbox of a store that is no journal.Watcher is read.
 	inboxPoll = time.Second
 )
