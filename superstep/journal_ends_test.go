@@ -126,7 +126,11 @@ func TestJournal_WhatFinishesWithinGraceIsRecordedAndWhatFailsIsNot(t *testing.T
 	bubble(t, "after a sibling's failure", func(t *testing.T) {
 		c, store := newMeter(), newStore()
 		release, open := gate(t)
-		g := sideBySide(t, append(nodes(c, release), counted(c, "broken", failsOnce(say("broken"))))...)
+		broken := failsOnce(say("broken"))
+		g := sideBySide(t, append(nodes(c, release), counted(c, "broken", func(ctx context.Context, s st) (up, error) {
+			time.Sleep(time.Second) // until its siblings are at work
+			return broken(ctx, s)
+		}))...)
 		o := play(t.Context(), t, g, stored(store), st{}, in("r"))
 		require.ErrorIs(t, o.err, errBroken)
 		require.Equal(t, "d", asError[*superstep.NodeError](t, o.err).Node)

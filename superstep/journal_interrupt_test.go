@@ -364,14 +364,17 @@ func TestJournal_StaticInterrupts(t *testing.T) {
 			require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1}, c.all())
 		})
 	}
-	t.Run("hold for a call", func(t *testing.T) {
+	t.Run("hold for a call, and for what was asked", func(t *testing.T) {
 		store := newStore()
 		g, nodes := newGraph(newMeter())
 		r := runner(t, g, stored(store))
-		_, err := r.Run(t.Context(), st{}, in("r"), superstep.InterruptBefore(nodes[1]))
-		require.Len(t, questionsOf(t, err), 1)
+		_, err := r.Run(t.Context(), st{}, in("r"), superstep.InterruptBefore(nodes[0], nodes[1]))
+		require.Equal(t, []string{"1/a/before/ask1"}, questionsOf(t, err))
 		_, err = r.Run(t.Context(), st{}, in("r"))
-		require.NoError(t, err, "without the option nothing is asked")
+		require.Equal(t, []string{"1/a/before/ask1"}, questionsOf(t, err), "what was asked has to be answered")
+		require.NoError(t, r.Answer(t.Context(), "r", "1/a/before/ask1", 1))
+		_, err = r.Run(t.Context(), st{}, in("r"))
+		require.NoError(t, err, "without the option nothing more is asked")
 	})
 	t.Run("say what they ask", func(t *testing.T) {
 		store := newStore()
