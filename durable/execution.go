@@ -265,7 +265,9 @@ func (x *Execution) flush(ctx context.Context, b *batch) {
 	defer func() { <-x.flushing }()
 	defer close(b.done)
 	x.mu.Lock()
-	x.waiting = nil
+	if x.waiting == b { // else it was full, and another one gathers
+		x.waiting = nil
+	}
 	x.mu.Unlock()
 	b.first, b.err = x.write(ctx, b.events, time.Time{})
 }

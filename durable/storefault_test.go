@@ -425,3 +425,36 @@ func TestAQuestionOutlivesTheNameOfItsNode(t *testing.T) {
 		return nil
 	})
 }
+
+// What gathers for one append has a limit, since stores have.
+func TestWritesGatherUpToALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, largest := &hooked{Store: memory.New()}, 0
+		store.append = func(ctx context.Context, l journal.Lease, a journal.Append) error {
+			time.Sleep(time.Second)
+			size := 0
+			for _, e := range a.Events {
+				size += len(e.Payload)
+			}
+			largest = max(largest, size)
+			return store.Store.Append(ctx, l, a)
+		}
+		large := string(make([]byte, 1<<20))
+		wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+			var g errgroup.Group
+			for i := range 20 {
+				g.Go(func() error {
+					return durable.Branch(ctx, fmt.Sprint(i), func(ctx context.Context) error {
+						_, err := counted(ctx, &counter{}, "s", large)
+						return err
+					})
+				})
+			}
+			return 0, g.Wait()
+		})
+		_, err := durable.Run(t.Context(), store, wf, "r", 0)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, largest, 8<<20)
+		assert.Len(t, events(t, store, "r"), 22)
+	})
+}
