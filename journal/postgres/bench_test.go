@@ -45,6 +45,7 @@ func (f *floor) single(b *testing.B) {
 func BenchmarkAppend(b *testing.B) {
 	for _, c := range []struct{ runs, each, committers int }{{1, 50, 1}, {100, 20, 1}, {1000, 5, 1}, {1000, 5, 2}} {
 		b.Run(fmt.Sprintf("runs=%d/committers=%d", c.runs, c.committers), func(b *testing.B) {
+			durable(b)
 			schema := newSchema(b)
 			w := newWriters(b, open(b, schema, postgres.Committers(c.committers)), c.runs)
 			f := newFloor(b, schema)

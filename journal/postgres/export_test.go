@@ -45,16 +45,6 @@ func (s *Store) Place() string { return s.place }
 // Schema is the name of its schema.
 func (s *Store) Schema() string { return s.schema }
 
-// Pids are the backends of its committers. No write may be under way.
-func (s *Store) Pids() (pids []uint32) {
-	for _, c := range s.committers {
-		if c.conn != nil {
-			pids = append(pids, c.conn.PgConn().PID())
-		}
-	}
-	return pids
-}
-
 // Lock is the session's lock.
 func (s *Store) Lock() int64 { return s.session.name() }
 

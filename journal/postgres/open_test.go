@@ -216,7 +216,7 @@ func TestSettingsOfConnections(t *testing.T) {
 	s := open(t, newSchema(t))
 	for name, want := range map[string]string{
 		"synchronous_commit": "on", "default_transaction_isolation": "read committed", "idle_session_timeout": "0",
-		"plan_cache_mode": "force_generic_plan", "application_name": "pawl",
+		"plan_cache_mode": "force_generic_plan", "application_name": s.Schema(),
 	} {
 		got, err := s.Settings(name)
 		require.NoError(t, err)

@@ -33,6 +33,7 @@ func down(t *testing.T, err error, unknown bool, parts ...string) {
 // without a gap, what was not may be, and the store goes on by itself.
 func TestServerRestart(t *testing.T) {
 	own(t)
+	durable(t)
 	s := open(t, newSchema(t))
 	const writers, restarts = 50, 2
 	var wrote, unknown, known atomic.Int64
@@ -140,7 +141,9 @@ func TestIdleConnectionsMayEnd(t *testing.T) {
 // killAll ends all connections of a store.
 func killAll(t *testing.T, s *postgres.Store) {
 	t.Helper()
-	exec1(t, s.Schema(), "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND application_name = 'pawl'")
+	conn := attach(t, "public")
+	_, err := conn.Exec(t.Context(), "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = $1", s.Schema())
+	require.NoError(t, err)
 }
 
 // A session that is lost is followed by another, and the leases name its lock, so nobody else can take the runs.

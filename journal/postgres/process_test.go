@@ -137,20 +137,26 @@ func acquireSoon(t *testing.T, s journal.Store, run, owner string) (l journal.Le
 	return l
 }
 
-// The runs of a process that was killed are free at once, and not only after their leases have run out.
+// The runs of a process that was killed are free at once, and are told to be, and not only after their leases have run out.
 func TestKillFreesLeases(t *testing.T) {
 	s := open(t, newSchema(t))
 	_, err := s.Create(t.Context(), newRun("r"))
 	require.NoError(t, err)
 	c := start(t, s.Schema(), "hold")
 	c.says(t, "held <nil>")
+	look := func() journal.Run {
+		r, err := s.Load(t.Context(), "r")
+		require.NoError(t, err)
+		require.Equal(t, journal.Running, r.Status)
+		return r
+	}
+	r := look()
+	require.Equal(t, "child", r.Owner)
+	require.Greater(t, time.Until(r.Until), 30*time.Minute)
 	require.NoError(t, c.Process.Kill())
 	_ = c.Wait()
 	killed := time.Now()
-	r, err := s.Load(t.Context(), "r")
-	require.NoError(t, err)
-	require.Equal(t, journal.Running, r.Status)
-	require.Greater(t, time.Until(r.Until), 30*time.Minute)
+	require.Eventually(t, func() bool { r := look(); return r.Owner == "" && r.Until.IsZero() }, 5*time.Second, time.Millisecond, "it is told to be free")
 	l := acquireSoon(t, s, "r", "next")
 	t.Logf("free %v after the kill", time.Since(killed))
 	require.NoError(t, add(t, s, l, 1))
@@ -158,6 +164,7 @@ func TestKillFreesLeases(t *testing.T) {
 
 // A process that is killed has left all that it acknowledged, without a gap, while another process uses the schema.
 func TestKillLosesNothing(t *testing.T) {
+	durable(t)
 	s := open(t, newSchema(t))
 	for i := range children {
 		_, err := s.Create(t.Context(), newRun(fmt.Sprintf("run-%d", i)))

@@ -63,7 +63,7 @@ func (s *server) init() error {
 		return err
 	}
 	conf := "listen_addresses = ''\nunix_socket_directories = '" + s.folder + "'\nmax_connections = 150\n" +
-		"shared_buffers = 64MB\nfsync = on\nsynchronous_commit = on\nlog_min_messages = warning\n"
+		"shared_buffers = 64MB\nfsync = off\nsynchronous_commit = on\nlog_min_messages = warning\n"
 	hba := "local all locked scram-sha-256\nlocal postgres all trust\nlocal all owner trust\n"
 	if err := errors.Join(appendTo(filepath.Join(s.data(), "postgresql.conf"), conf),
 		os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(hba), 0o600)); err != nil {
@@ -158,6 +158,21 @@ func own(tb testing.TB) {
 	if dsn(tb); theServer.folder == "" {
 		tb.Skip("not on a server that others use: unset " + dsnEnv)
 	}
+}
+
+// durable makes the server sync what it commits, for the length of a test. It need not for tests of what has no crash.
+func durable(tb testing.TB) {
+	tb.Helper()
+	if dsn(tb); theServer.folder == "" {
+		return
+	}
+	set := func(value string) {
+		exec1(tb, "public", "ALTER SYSTEM SET fsync = "+value)
+		exec1(tb, "public", "SELECT pg_reload_conf()")
+	}
+	set("on")
+	tb.Cleanup(func() { set("off") })
+	require.Eventually(tb, func() bool { return ask[string](tb, "public", "SHOW fsync") == "on" }, 10*time.Second, 10*time.Millisecond)
 }
 
 // with adds pairs to the DSN.

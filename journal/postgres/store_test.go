@@ -31,28 +31,17 @@ func TestMain(m *testing.M) {
 // The suite that every store passes.
 func TestStore(t *testing.T) {
 	dsn(t)
-	suite(t)
-}
-
-// The suite with several connections that write.
-func TestStoreWithCommitters(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the same again")
-	}
-	dsn(t)
-	suite(t, postgres.Committers(3))
-}
-
-func suite(t *testing.T, opts ...postgres.Option) {
-	t.Helper()
+	opened := 0
 	again := func(t *testing.T, s journal.Store) journal.Store {
 		t.Helper()
-		return open(t, s.(*postgres.Store).Schema(), opts...)
+		opened++
+		return open(t, s.(*postgres.Store).Schema(), postgres.Committers(1+opened%2)) // by turns with one and with two
 	}
 	journaltest.Run(t, journaltest.Harness{
 		Open: func(t *testing.T) journal.Store {
 			t.Helper()
-			return open(t, usedSchema(t), opts...)
+			opened++
+			return open(t, usedSchema(t), postgres.Committers(1+opened%2))
 		},
 		Reopen: func(t *testing.T, s journal.Store) journal.Store {
 			t.Helper()
@@ -72,10 +61,10 @@ func cuts() []journaltest.Cut {
 			t.Helper()
 			store := s.(*postgres.Store)
 			killer := attach(t, store.Schema())
+			var pids []int32
+			require.NoError(t, killer.QueryRow(t.Context(), selectPids, store.Schema()).Scan(&pids))
 			kill := func() {
-				for _, pid := range store.Pids() {
-					_, _ = killer.Exec(context.Background(), "SELECT pg_terminate_backend($1, 5000)", pid)
-				}
+				_, _ = killer.Exec(context.Background(), "SELECT pg_terminate_backend(pid, 5000) FROM unnest($1::int[]) pid", pids)
 			}
 			if later {
 				done := make(chan struct{})
@@ -93,6 +82,9 @@ func cuts() []journaltest.Cut {
 		cut("behind the commit", "behind the commit", journaltest.After, false),
 	}
 }
+
+// selectPids finds all connections of a schema's stores, whose name they have.
+const selectPids = "SELECT coalesce(array_agg(pid), '{}') FROM pg_stat_activity WHERE application_name = $1"
 
 // corrupt changes a byte of the row that has an event.
 func corrupt(t *testing.T, s journal.Store, run string, seq int64) {
@@ -137,7 +129,8 @@ func usedSchema(tb testing.TB) (name string) {
 
 func open(tb testing.TB, schema string, opts ...postgres.Option) *postgres.Store {
 	tb.Helper()
-	s, err := postgres.Open(tb.Context(), dsn(tb), append([]postgres.Option{postgres.Schema(schema)}, opts...)...)
+	named := with(dsn(tb), map[string]string{"application_name": strings.ReplaceAll(schema, "'", "")})
+	s, err := postgres.Open(tb.Context(), named, append([]postgres.Option{postgres.Schema(schema)}, opts...)...)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
 	return s

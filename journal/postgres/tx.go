@@ -104,7 +104,8 @@ const (
 
 	readKeyed = `SELECT r.hash, ` + messageColumns + ` FROM unnest($1::bytea[], $2::bytea[]) AS k (run, key)
 		CROSS JOIN LATERAL (SELECT key, hash FROM runs WHERE hash = k.run LIMIT 1) r
-		CROSS JOIN LATERAL (SELECT * FROM inbox WHERE run = r.key AND key <> '' AND sha256(key) = k.key LIMIT 1) i`
+		CROSS JOIN LATERAL (SELECT seq, kind, name, key, time, payload, sum FROM inbox
+			WHERE run = r.key AND key <> '' AND sha256(key) = k.key LIMIT 1) i`
 
 	readCommon = `SELECT clock_timestamp(), NOT pg_try_advisory_xact_lock_shared($1),
 		ARRAY(SELECT nextval('numbers') FROM generate_series(1, $2))`
