@@ -315,7 +315,7 @@ func codeOf(err error) durable.Code {
 // find is errors.As for errors that somebody else has made: it ends on cyclic ones, too.
 func find[T error](err error) (found T, ok bool) {
 	for e := range classifier.Tree(err) {
-		if found, ok = e.(T); ok {
+		if found, ok = e.(T); ok { //nolint:errorlint // Tree gives what is wrapped, too
 			return found, true
 		}
 	}

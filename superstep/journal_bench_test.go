@@ -147,14 +147,14 @@ func BenchmarkResume(b *testing.B) {
 				require.NoError(b, err)
 				if e.Kind == journal.StepDone {
 					var u up
-					require.NoError(b, json.Unmarshal(e.Payload, &u))
+					require.NoError(b, json.Unmarshal(e.Payload, &u)) //nolint:musttag // as the runner reads it
 				}
 			}
 		}
 	})
 	b.Run("resume", func(b *testing.B) {
 		for b.Loop() {
-			ctx, stop = context.WithCancel(b.Context())
+			ctx, stop = context.WithCancel(b.Context()) //nolint:fatcontext // a new one each time
 			_, err := r.Resume(ctx, "r")
 			require.ErrorIs(b, err, context.Canceled)
 		}

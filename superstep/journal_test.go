@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 
@@ -26,6 +27,7 @@ type meter struct {
 
 func newMeter() *meter { return &meter{calls: map[string]int{}} }
 
+//nolint:goprintffuncname // it is not its output that counts
 func (c *meter) hit(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,9 +38,7 @@ func (c *meter) all() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[string]int{}
-	for k, n := range c.calls {
-		out[k] = n
-	}
+	maps.Copy(out, c.calls)
 	return out
 }
 

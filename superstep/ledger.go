@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -299,7 +298,7 @@ func (l *ledger[S, U]) failure(ctx context.Context, c *call[S, U], err error, ca
 // caught returns the failure that a Catch handler was called for, if the run stopped before it had an outcome.
 func (l *ledger[S, U]) caught(c *call[S, U]) (*NodeError, error) {
 	if !l.x.Replaying() || c.node.Catch == nil {
-		return nil, nil
+		return nil, nil //nolint:nilnil // there is none
 	}
 	events := l.x.History(c.scope)
 	for i := len(events) - 1; i > 0; i-- {
@@ -314,7 +313,7 @@ func (l *ledger[S, U]) caught(c *call[S, U]) (*NodeError, error) {
 		c.s.at().attempt = e.Attempts
 		return c.failed(recorded), nil
 	}
-	return nil, nil
+	return nil, nil //nolint:nilnil // there is none
 }
 
 // advance is the machine's Advance, recorded. The state is that of the last super-step whose record is there.
@@ -500,8 +499,7 @@ func (l *ledger[S, U]) redo(e journal.Event) error {
 		return l.fault(e, err)
 	}
 	if err := l.d.m.advance(edit); err != nil {
-		var limit *MaxSuperStepsError
-		if !errors.As(err, &limit) {
+		if _, limit := err.(*MaxSuperStepsError); !limit { //nolint:errorlint // as the machine returns it
 			return l.fault(e, err)
 		}
 	}
@@ -544,7 +542,7 @@ func (l *ledger[S, U]) serveAll(barrier journal.Event) error {
 // edit is the update that a fork has added to a super-step; nil for none.
 func (l *ledger[S, U]) edit(e journal.Event) (_ *U, err error) {
 	if len(e.Payload) == 0 {
-		return nil, nil
+		return nil, nil //nolint:nilnil // there is none
 	}
 	defer task.Recover("decoder of an update", &err)
 	data, err := l.x.Plain(e.Payload)

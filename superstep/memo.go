@@ -58,7 +58,7 @@ func (m *Machine[S, U]) memo() (memo, bool) {
 }
 
 func (m *Machine[S, U]) names(nodes []int) []string {
-	var out []string
+	out := make([]string, 0, len(nodes))
 	for _, n := range nodes {
 		out = append(out, m.plan.Nodes[n].Name)
 	}

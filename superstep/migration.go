@@ -68,7 +68,8 @@ func (m *Migration) check(names []string) error {
 	var errs []error
 	for from, to := range m.Rename {
 		if slices.Contains(names, from) {
-			errs = append(errs, fmt.Errorf("pawl: superstep.Migration renames %q, but there is a node of that name: call that one something else", from))
+			errs = append(errs, fmt.Errorf("pawl: superstep.Migration renames %q, but there is a node of that name: "+
+				"call that one something else", from))
 		}
 		if !slices.Contains(names, to) {
 			errs = append(errs, fmt.Errorf("pawl: superstep.Migration renames %q to %q, which is no node of the graph", from, to))

@@ -76,7 +76,8 @@ func (r *Runner[S, U]) options(opts []RunOption) (id string, o *runOptions, err 
 	case o.threaded && o.thread == "":
 		return "", nil, errors.New("pawl: superstep: the name of the thread is empty: give each conversation a name of its own")
 	case r.cfg.Store == nil && (o.thread != "" || len(o.before) > 0 || len(o.after) > 0 || o.migration != nil):
-		return "", nil, errors.New("pawl: superstep: Thread, InterruptBefore, InterruptAfter and WithMigration need a journal: set Config.Store")
+		return "", nil, errors.New("pawl: superstep: Thread, InterruptBefore, InterruptAfter and WithMigration need a journal: " +
+			"set Config.Store")
 	}
 	for _, ref := range slices.Concat(o.before, o.after) {
 		if !r.g.Has(ref) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/graph"
@@ -40,16 +41,17 @@ func (r *Runner[S, U]) resume(ctx context.Context, id string, opts []RunOption) 
 
 // existing are the options of a run that is to be there.
 func (r *Runner[S, U]) existing(id string, opts []RunOption) (*runOptions, error) {
-	_, o, err := r.options(append(opts[:len(opts):len(opts)], RunID(id)))
+	_, o, err := r.options(append(slices.Clip(opts), RunID(id)))
 	if err == nil {
 		o.existing = true
 	}
 	return o, err
 }
 
-// Retry goes on with a failed run, as a new run that is linked to it: what is recorded is served, answers included, and what failed
-// runs again, and what has not run yet. RunID names the new run; without it, it is called what
-// durable.RetryID says, so that retrying twice makes one run. A run that has not failed is refused with a *durable.RetryError: a cancelled one with the code retry_cancelled.
+// Retry goes on with a failed run, as a new run that is linked to it: what is recorded is served, answers included, and what
+// failed runs again, and what has not run yet. RunID names the new run; without it, it is called what durable.RetryID says, so
+// that retrying twice makes one run. A run that has not failed is refused with a *durable.RetryError: a cancelled one with the
+// code retry_cancelled.
 func (r *Runner[S, U]) Retry(ctx context.Context, id string, opts ...RunOption) (*Result[S], error) {
 	if err := r.needStore("Retry"); err != nil {
 		return &Result[S]{RunID: id}, err
