@@ -57,6 +57,7 @@ func (s *settings) setUp(c *pgx.ConnConfig) {
 		"SET default_transaction_isolation = 'read committed'", // what a lock has waited for is seen
 		"SET plan_cache_mode = force_generic_plan",             // planning a batch costs more than it
 		"SET enable_seqscan = off",                             // a plan that was made when a table was empty stays for long
+		"SET jit = off",                                        // to compile them takes longer than any of them
 		"SET statement_timeout = 0",                            // calls have their own
 		"SET idle_session_timeout = 0",                         // the session that leases depend on is idle
 		"SET idle_in_transaction_session_timeout = '2s'",       // a process that is stopped in a write holds up nobody else for long
