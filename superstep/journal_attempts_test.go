@@ -97,6 +97,7 @@ func TestJournal_AnAbandonedTaskWritesNothing(t *testing.T) {
 		"by its timeout": {graph.Timeout(time.Second)}, "by the run's end": nil,
 	} {
 		bubble(t, name, func(t *testing.T) {
+			t.Helper()
 			store := newStore()
 			release, open := gate(t)
 			late := make(chan []error, 1)
@@ -136,7 +137,7 @@ func TestJournal_ADurableCallAfterTheNodeReturnedIsRefused(t *testing.T) {
 		late := make(chan error)
 		var leaked context.Context
 		g := inLine(t, func(ctx context.Context, _ st) (up, error) {
-			leaked = ctx
+			leaked = ctx //nolint:fatcontext // what must not be done
 			_, err := durable.Step(ctx, "s", func(context.Context) (int, error) { return 1, nil })
 			go func() {
 				time.Sleep(time.Second)
@@ -163,7 +164,7 @@ func TestJournal_ACallOfAFailedAttemptIsRefusedWhileTheNextOneRuns(t *testing.T)
 	var first context.Context
 	g := one(t, func(ctx context.Context, _ st) (up, error) {
 		if first == nil {
-			first = ctx
+			first = ctx //nolint:fatcontext // what must not be done
 			return up{}, errBroken
 		}
 		_, err := durable.Step(first, "s", func(context.Context) (int, error) { t.Error("called"); return 1, nil })
@@ -260,6 +261,7 @@ func TestJournal_BranchesInsideANode(t *testing.T) {
 
 func TestJournal_SignalsAndSleepsInsideNodes(t *testing.T) {
 	bubble(t, "a signal suspends and is delivered once and in order", func(t *testing.T) {
+		t.Helper()
 		store := newStore()
 		g := inLine(t, func(ctx context.Context, _ st) (up, error) {
 			var u up
@@ -286,6 +288,7 @@ func TestJournal_SignalsAndSleepsInsideNodes(t *testing.T) {
 		require.Equal(t, []string{"1", "2", "3"}, o.State.Log)
 	})
 	bubble(t, "a wait that ends by itself says when", func(t *testing.T) {
+		t.Helper()
 		store := newStore()
 		g := one(t, func(ctx context.Context, _ st) (up, error) {
 			_, err := durable.WaitForSignal[int](ctx, "never", durable.WaitTimeout(time.Hour))
@@ -311,6 +314,7 @@ func TestJournal_SignalsAndSleepsInsideNodes(t *testing.T) {
 		require.Equal(t, []string{"none"}, res.State.Log)
 	})
 	bubble(t, "a sleep waits, and only for the rest after a crash", func(t *testing.T) {
+		t.Helper()
 		store := newStore()
 		g := one(t, func(ctx context.Context, _ st) (up, error) { return up{N: 1}, durable.Sleep(ctx, time.Hour) })
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)

@@ -40,6 +40,7 @@ func TestJournal_TheEndOfTheContextEndsTheAttemptAndNotTheRun(t *testing.T) {
 		},
 	} {
 		bubble(t, name, func(t *testing.T) {
+			t.Helper()
 			c, store := newMeter(), newStore()
 			g := build(t, func(b *bld) {
 				first := b.Node("first", counted(c, "first", say("first")))
@@ -106,6 +107,7 @@ func TestJournal_WhatFinishesWithinGraceIsRecordedAndWhatFailsIsNot(t *testing.T
 		}
 	}
 	bubble(t, "after the end of the context", func(t *testing.T) {
+		t.Helper()
 		c, store := newMeter(), newStore()
 		release, open := gate(t)
 		g := sideBySide(t, nodes(c, release)...)
@@ -124,6 +126,7 @@ func TestJournal_WhatFinishesWithinGraceIsRecordedAndWhatFailsIsNot(t *testing.T
 		require.Equal(t, map[string]int{"success": 1, "failure": 2, "deaf": 2}, c.all())
 	})
 	bubble(t, "after a sibling's failure", func(t *testing.T) {
+		t.Helper()
 		c, store := newMeter(), newStore()
 		release, open := gate(t)
 		broken := failsOnce(say("broken"))
@@ -143,6 +146,7 @@ func TestJournal_WhatFinishesWithinGraceIsRecordedAndWhatFailsIsNot(t *testing.T
 		require.Equal(t, map[string]int{"success": 1, "failure": 2, "deaf": 2, "broken": 2}, c.all())
 	})
 	bubble(t, "in a super-step of one task", func(t *testing.T) {
+		t.Helper()
 		c, store := newMeter(), newStore()
 		g := inLine(t, late(c, "success", time.Second, nil), say("next"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -211,6 +215,7 @@ func TestJournal_ARunInItsLastSuperStepCompletesDespiteStop(t *testing.T) {
 
 func TestJournal_CancelFromAnotherHandleEndsTheRunForGood(t *testing.T) {
 	bubble(t, "under way", func(t *testing.T) {
+		t.Helper()
 		store := newStore()
 		childWF := durable.Workflow("child", func(ctx context.Context, _ int) (int, error) {
 			return durable.WaitForSignal[int](ctx, "never")
@@ -219,11 +224,10 @@ func TestJournal_CancelFromAnotherHandleEndsTheRunForGood(t *testing.T) {
 			n, err := durable.RunChild(ctx, childWF, 1, durable.ChildID("kid"))
 			return up{N: n}, err
 		})
-		done := make(chan outcome[st])
-		go func() { done <- play(t.Context(), t, g, stored(store), st{}, in("r")) }()
+		wait := begin(t.Context(), t, g, stored(store), in("r"))
 		synctest.Wait()
 		require.NoError(t, runner(t, g, stored(store)).Cancel(t.Context(), "r", "no longer needed"))
-		o := <-done
+		o := wait()
 		require.Equal(t, &durable.RunCancelledError{RunID: "r", Reason: "no longer needed"}, asError[*durable.RunCancelledError](t, o.err))
 		require.ErrorIs(t, o.err, context.Canceled)
 		require.Len(t, only[*task.RunCancelled](o.events), 1)
@@ -299,6 +303,7 @@ func TestJournal_RunTimeoutCountsTheTimeAtWorkOverSuspensionsAndResumes(t *testi
 		require.Equal(t, journal.Failed, statusOf(t, store, "r"))
 	}
 	bubble(t, "time suspended does not count", func(t *testing.T) {
+		t.Helper()
 		store := newStore()
 		r := runner(t, inLine(t, busy(4*time.Second, say("a")), asks("?"), busy(4*time.Second, say("c"))), cfg(store))
 		_, err := r.Run(t.Context(), st{}, in("r"))
@@ -309,6 +314,7 @@ func TestJournal_RunTimeoutCountsTheTimeAtWorkOverSuspensionsAndResumes(t *testi
 		require.NoError(t, err)
 	})
 	bubble(t, "time at work does", func(t *testing.T) {
+		t.Helper()
 		store := newStore()
 		r := runner(t, inLine(t, busy(7*time.Second, say("a")), asks("?"), busy(4*time.Second, say("c"))), cfg(store))
 		_, err := r.Run(t.Context(), st{}, in("r"))
@@ -322,6 +328,7 @@ func TestJournal_RunTimeoutCountsTheTimeAtWorkOverSuspensionsAndResumes(t *testi
 		isTimeout(t, store, err)
 	})
 	bubble(t, "also that of attempts whose context has ended", func(t *testing.T) {
+		t.Helper()
 		store := newStore()
 		r := runner(t, inLine(t, busy(8*time.Second, say("a"))), cfg(store))
 		var err error
@@ -336,6 +343,7 @@ func TestJournal_RunTimeoutCountsTheTimeAtWorkOverSuspensionsAndResumes(t *testi
 		isTimeout(t, store, err)
 	})
 	bubble(t, "a retry has its own time", func(t *testing.T) {
+		t.Helper()
 		store := newStore()
 		r := runner(t, inLine(t, busy(8*time.Second, say("a")), waitsOnce(busy(8*time.Second, say("b")))), cfg(store))
 		_, err := r.Run(t.Context(), st{}, in("r"))

@@ -175,7 +175,7 @@ func TestJournal_AForkOfARunUnderWayDropsPendingOutcomes(t *testing.T) {
 	c, store := newMeter(), newStore()
 	inside := make(chan struct{}, 2)
 	release, open := gate(t)
-	slow := func(context.Context, st) (up, error) {
+	slow := func(context.Context, st) (up, error) { //nolint:unparam // a node
 		inside <- struct{}{}
 		<-release
 		return up{Log: []string{"slow"}}, nil
@@ -199,9 +199,9 @@ func TestJournal_AForkOfARunUnderWayDropsPendingOutcomes(t *testing.T) {
 	}()
 	<-inside
 	<-completed
-	forked := make(chan error)
+	forked, other := make(chan error), runner(t, g, stored(store))
 	go func() {
-		res, err := runner(t, g, stored(store)).Fork(t.Context(), "r", 1, &up{Log: []string{"edit"}})
+		res, err := other.Fork(t.Context(), "r", 1, &up{Log: []string{"edit"}})
 		if err == nil && fmt.Sprint(res.State.Log) != "[a edit quick slow]" {
 			err = fmt.Errorf("%v", res.State.Log)
 		}

@@ -52,7 +52,7 @@ func kindsOf(tb testing.TB, store journal.Store, id string) []journal.Kind {
 }
 
 // lastOf is a journal's last event.
-func lastOf(tb testing.TB, store journal.Store, id string) journal.Event {
+func lastOf(tb testing.TB, store journal.Store, id string) journal.Event { //nolint:unparam // as eventsOf has it
 	tb.Helper()
 	all := eventsOf(tb, store, id)
 	return all[len(all)-1]
@@ -151,6 +151,27 @@ func releaseAfter(n int, release chan<- struct{}) func(task.Event) {
 				close(release)
 			}
 		}
+	}
+}
+
+// begin starts a run on a goroutine of its own. What it returns waits for its end, and checks it as play does.
+func begin(ctx context.Context, tb testing.TB, g *graph.Graph[st, up], cfg superstep.Config, opts ...superstep.RunOption) func() outcome[st] {
+	tb.Helper()
+	p := &tape{}
+	cfg.Observers = append(cfg.Observers, p.observe)
+	r := runner(tb, g, cfg)
+	var o outcome[st]
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.Result, o.err = r.Run(ctx, st{}, opts...)
+	}()
+	return func() outcome[st] {
+		tb.Helper()
+		<-done
+		o.events = p.all()
+		checkEvents(tb, o.events)
+		return o
 	}
 }
 

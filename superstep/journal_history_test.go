@@ -14,11 +14,11 @@ import (
 	"github.com/pawl-go/pawl/superstep"
 )
 
-// history reads a run's history.
-func history(tb testing.TB, r *superstep.Runner[st, up], id string, before int) []*superstep.Snapshot[st] {
+// history reads the history of run "r".
+func history(tb testing.TB, r *superstep.Runner[st, up], before int) []*superstep.Snapshot[st] {
 	tb.Helper()
 	var out []*superstep.Snapshot[st]
-	for s, err := range r.History(tb.Context(), id, before) {
+	for s, err := range r.History(tb.Context(), "r", before) {
 		require.NoError(tb, err)
 		out = append(out, s)
 	}
@@ -41,7 +41,7 @@ func TestJournal_HistoryListsTheNewestFirstAndPages(t *testing.T) {
 	begin := time.Now().Add(-time.Millisecond)
 	res, err := r.Run(t.Context(), st{V: "in"}, in("r"))
 	require.NoError(t, err)
-	all := history(t, r, "r", 0)
+	all := history(t, r, 0)
 	var steps []string
 	for _, s := range all {
 		steps = append(steps, fmt.Sprint(s.SuperStep, s.State.Log, s.Next))
@@ -52,8 +52,8 @@ func TestJournal_HistoryListsTheNewestFirstAndPages(t *testing.T) {
 	require.Equal(t, []string{
 		"3 [a side x y end] []", "2 [a side x y] [end]", "1 [a] [side leaf[0] leaf[1]]", "0 [] [a]",
 	}, steps)
-	require.Equal(t, all[2:], history(t, r, "r", all[1].SuperStep), "a page begins where the last one ended")
-	require.Empty(t, history(t, r, "r", all[3].SuperStep-1))
+	require.Equal(t, all[2:], history(t, r, all[1].SuperStep), "a page begins where the last one ended")
+	require.Empty(t, history(t, r, all[3].SuperStep-1))
 	for s := range r.History(t.Context(), "r", 0) { // it may be left early
 		require.Equal(t, 3, s.SuperStep)
 		break
@@ -94,7 +94,7 @@ func TestJournal_StateAndHistoryOfARunThatIsUnderWayWaitsOrHasEnded(t *testing.T
 		require.Equal(t, step, s.SuperStep)
 		require.Equal(t, next, s.Next)
 		require.Equal(t, log, s.State.Log)
-		require.Len(t, history(t, r, "r", 0), step+1)
+		require.Len(t, history(t, r, 0), step+1)
 	}
 	<-inside
 	look(1, []string{"b"}, "a")

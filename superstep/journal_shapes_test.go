@@ -97,16 +97,15 @@ func crashable(tb testing.TB) map[string]func(c *meter) *graph.Graph[st, up] {
 		},
 		"a loop with checkpoints": func(c *meter) *graph.Graph[st, up] {
 			return build(tb, func(b *bld) {
-				var a graph.Node
-				a = b.Node("a", func(_ context.Context, s st) (up, error) {
+				a := b.Node("a", func(_ context.Context, s st) (up, error) {
 					c.hit("a %d", s.N)
-					return up{N: 1, Log: []string{strings.Repeat("x", 9<<10)}}, nil
+					return up{N: 1, Log: []string{strings.Repeat("x", 12<<10)}}, nil
 				})
 				side := b.Node("side", func(_ context.Context, s st) (up, error) { c.hit("side %d", s.N); return up{}, nil })
 				both := b.Node("both", func(_ context.Context, s st) (up, error) { return up{Log: []string{fmt.Sprint("both ", s.N)}}, nil })
 				b.Start(a)
 				b.Route(a, func(s st) graph.Next {
-					if s.N < 12 {
+					if s.N < 8 {
 						return graph.To(a, side)
 					}
 					return graph.To(graph.End)

@@ -188,6 +188,7 @@ func TestJournal_ARunThatWasTakenIsLeftAlone(t *testing.T) {
 		"a wait":   waits,
 	} {
 		bubble(t, name, func(t *testing.T) {
+			t.Helper()
 			store, c := newStore(), newMeter()
 			inside, taken := make(chan struct{}), make(chan struct{})
 			g := build(t, func(b *bld) {
@@ -206,10 +207,7 @@ func TestJournal_ARunThatWasTakenIsLeftAlone(t *testing.T) {
 			// The old owner cannot renew its lease, as if its process had been asleep.
 			old := journaltest.NewFaulty(store)
 			old.OnWrite(func(w journaltest.Write) { old.Outage(w.Op == journaltest.OpRenew && w.When == journaltest.Before) })
-			done := make(chan outcome[st])
-			go func() {
-				done <- play(context.Background(), t, g, superstep.Config{Store: old, Logger: quiet(), LeaseTTL: time.Second}, st{}, in("r"))
-			}()
+			wait := begin(t.Context(), t, g, superstep.Config{Store: old, Logger: quiet(), LeaseTTL: time.Second}, in("r"))
 			<-inside
 			time.Sleep(10 * time.Second)
 			res, err := runner(t, g, stored(store)).Run(t.Context(), st{}, in("r"))
@@ -219,7 +217,7 @@ func TestJournal_ARunThatWasTakenIsLeftAlone(t *testing.T) {
 			old.OnWrite(nil)
 			old.Outage(false)
 			close(taken)
-			o := <-done
+			o := wait()
 			require.ErrorIs(t, o.err, context.Canceled)
 			require.ErrorAs(t, o.err, new(*durable.RunLostError))
 			require.Len(t, only[*task.RunCancelled](o.events), 1)

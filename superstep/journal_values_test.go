@@ -38,8 +38,8 @@ func scoring(tb testing.TB, c *meter, u scored) *graph.Graph[scored, scored] {
 	return g
 }
 
-// notSerializable checks that a run has ended for good because of a value that JSON cannot hold.
-func notSerializable(tb testing.TB, store journal.Store, id string, err error, path, typ string) {
+// notSerializable checks that run "r" has ended for good because of a value that JSON cannot hold.
+func notSerializable(tb testing.TB, store journal.Store, err error, path, typ string) {
 	tb.Helper()
 	failed := asError[*durable.RunFailedError](tb, err)
 	require.Equal(tb, durable.CodeNotSerializable, failed.Code)
@@ -47,8 +47,8 @@ func notSerializable(tb testing.TB, store journal.Store, id string, err error, p
 	require.Equal(tb, path, bad.Path)
 	require.Equal(tb, typ, bad.Type)
 	require.Contains(tb, err.Error(), path)
-	require.Equal(tb, journal.RunError, lastOf(tb, store, id).Kind)
-	m, merr := durable.FailureOf(lastOf(tb, store, id))
+	require.Equal(tb, journal.RunError, lastOf(tb, store, "r").Kind)
+	m, merr := durable.FailureOf(lastOf(tb, store, "r"))
 	require.NoError(tb, merr)
 	require.Equal(tb, durable.CodeNotSerializable, m.Code)
 }
@@ -70,10 +70,10 @@ func TestJournal_AnUpdateThatJSONCannotHoldEndsTheRunWithoutRetryOrCatch(t *test
 			c, store := newMeter(), newStore()
 			g := scoring(t, c, row.u)
 			o := play(t.Context(), t, g, stored(store), scored{}, in("r"))
-			notSerializable(t, store, "r", o.err, row.path, row.typ)
+			notSerializable(t, store, o.err, row.path, row.typ)
 			require.Equal(t, map[string]int{"first": 1, "a": 1}, c.all())
 			_, err := runner(t, g, stored(store)).Resume(t.Context(), "r")
-			notSerializable(t, store, "r", err, row.path, row.typ)
+			notSerializable(t, store, err, row.path, row.typ)
 			require.Equal(t, 1, c.all()["a"])
 			node := asError[*superstep.NodeError](t, err)
 			require.Equal(t, "a", node.Node)
@@ -93,7 +93,7 @@ func TestJournal_AStateThatJSONCannotHold(t *testing.T) {
 		store := newStore()
 		res, err := runner(t, scoring(t, newMeter(), scored{Sum: math.MaxFloat64}), stored(store)).
 			Run(t.Context(), scored{Sum: math.MaxFloat64}, in("r"))
-		notSerializable(t, store, "r", err, "State.Sum", "float64")
+		notSerializable(t, store, err, "State.Sum", "float64")
 		require.Equal(t, 2, res.SuperSteps)
 	})
 }
@@ -116,7 +116,7 @@ func TestJournal_AnItemThatJSONCannotHold(t *testing.T) {
 	g, err := b.Compile()
 	require.NoError(t, err)
 	_, err = runner(t, g, stored(store)).Run(t.Context(), st{}, in("r"))
-	notSerializable(t, store, "r", err, "leaf[1]", "float64")
+	notSerializable(t, store, err, "leaf[1]", "float64")
 	healed.Store(true)
 	res, err := runner(t, g, stored(store)).Retry(t.Context(), "r")
 	require.NoError(t, err)

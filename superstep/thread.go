@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
@@ -22,7 +23,7 @@ func (r *Runner[S, U]) Continue(ctx context.Context, thread string, update *U, o
 	if err := r.needStore("Continue"); err != nil {
 		return res, err
 	}
-	id, o, err := r.options(append(opts[:len(opts):len(opts)], Thread(thread)))
+	id, o, err := r.options(append(slices.Clip(opts), Thread(thread)))
 	if err != nil {
 		return res, err
 	}
@@ -54,11 +55,12 @@ func (r *Runner[S, U]) Continue(ctx context.Context, thread string, update *U, o
 
 // turnBefore returns the run behind which a turn comes. Again is true if the turn is there already.
 func (r *Runner[S, U]) turnBefore(ctx context.Context, id string, o *runOptions) (before string, again bool, err error) {
+	notOurs := &durable.RunConflictError{RunID: id, What: "origin", Detail: fmt.Sprintf("it is no turn of thread %q", o.thread)}
 	if o.named {
 		there, err := r.cfg.Store.Load(ctx, id)
 		switch {
 		case err == nil && (there.Link.Kind != journal.TurnAfter || there.Thread != o.thread || there.Name != r.g.Name()):
-			return "", false, &durable.RunConflictError{RunID: id, What: "origin", Detail: fmt.Sprintf("it is no turn of thread %q", o.thread)}
+			return "", false, notOurs
 		case err == nil:
 			return there.Link.Run, true, nil
 		case !errors.Is(err, journal.ErrNotFound):
