@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 	}
 	theServer.launch()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		theServer.stop() // with all schemas, if it is ours
+		dropUsed()
+		theServer.stop()
 		os.Exit(code)
 	}))
 }
@@ -107,6 +108,27 @@ func newSchema(tb testing.TB) string {
 
 // used are schemas that tests have done with. To make one takes longer than most tests.
 var used = make(chan string, 10)
+
+// dropUsed drops them from a server that is not ours.
+func dropUsed() {
+	if theServer.folder != "" || theServer.err != nil {
+		return
+	}
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, theServer.dsn)
+	if err != nil {
+		return
+	}
+	defer conn.Close(ctx)
+	close(used)
+	names := []string{"example"}
+	for name := range used {
+		names = append(names, name)
+	}
+	for _, name := range names {
+		_, _ = conn.Exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
+	}
+}
 
 // usedSchema is the name of a schema without runs.
 func usedSchema(tb testing.TB) (name string) {
