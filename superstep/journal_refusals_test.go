@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/graph"
 	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/journal/journaltest"
 	memstore "github.com/pawl-go/pawl/journal/memory"
 	"github.com/pawl-go/pawl/retrypolicy"
 	"github.com/pawl-go/pawl/superstep"
@@ -257,5 +258,36 @@ func TestJournal_ANodesRetryCallsTheFailedStepOfABranchAgain(t *testing.T) {
 	}, graph.Retry(policy)), memstore.New())
 	_, err := r.Run(t.Context(), st{})
 	require.NoError(t, err)
+	assert.Equal(t, map[string]int{"a": 2, "b": 1}, calls.all())
+}
+
+// After a crash behind a failure that a branch had, while another went on, nobody knows whether it was handled. If the node
+// returns it, it was not, and it is called again, also by a node that has one attempt only.
+func TestJournal_AFailureInDoubtIsCalledAgain(t *testing.T) {
+	calls := newMeter()
+	g := one(t, func(ctx context.Context, _ st) (up, error) {
+		first := durable.Branch(ctx, "a", func(ctx context.Context) error {
+			_, err := durable.Step(ctx, "s", func(context.Context) (int, error) {
+				calls.hit("a")
+				if calls.all()["a"] < 2 {
+					return 0, errors.New("not yet")
+				}
+				return 1, nil
+			})
+			return err
+		})
+		second := durable.Branch(ctx, "b", func(ctx context.Context) error {
+			_, err := durable.Step(ctx, "s", func(context.Context) (int, error) { calls.hit("b"); return 1, nil })
+			return err
+		})
+		return up{N: 1}, errors.Join(first, second)
+	})
+	store := journaltest.NewFaulty(memstore.New())
+	store.FailWrite(3, journaltest.Before, journaltest.OpAppend) // the task's failure
+	_, err := durableRunner(t, g, store).Run(t.Context(), st{}, in("r"))
+	require.ErrorIs(t, err, journal.ErrUnavailable)
+	res, err := durableRunner(t, g, store).Run(t.Context(), st{}, in("r"))
+	require.NoError(t, err)
+	assert.Equal(t, 1, res.State.N)
 	assert.Equal(t, map[string]int{"a": 2, "b": 1}, calls.all())
 }

@@ -127,8 +127,7 @@ func (c *call[S, U]) release() {
 	}
 }
 
-// function calls a function node under its retry policy, then its Catch handler if it failed for good. A first attempt
-// without a time limit is made here, since the loop has nothing to add to one that succeeds.
+// function calls a function node under its retry policy, then its Catch handler if it failed for good.
 func (c *call[S, U]) function(ctx context.Context) error {
 	if c.d.ledger != nil && c.node.Catch != nil {
 		if failed, err := c.d.ledger.caught(c); err != nil {
@@ -137,17 +136,12 @@ func (c *call[S, U]) function(ctx context.Context) error {
 			return c.handle(ctx, failed)
 		}
 	}
-	var err error
-	if c.prog.loop.Timeout > 0 || ctx.Err() != nil {
-		_, err = retrypolicy.Do(ctx, c.loop(), c.again)
-	} else {
-		c.s.at().attempt = 1
-		if err = c.attempt(ctx); err == nil || isVerdict(err) {
-			return err
+	err := c.attempts(ctx)
+	if err != nil && c.doubtful(ctx, err) {
+		if err = c.d.ledger.x.Reopen(ctx, c.scope, c.failure); err == nil {
+			err = c.attempts(ctx)
 		}
-		_, err = retrypolicy.After(ctx, c.loop(), err, c.again)
 	}
-	err = verdictOr(err)
 	switch {
 	case err == nil || over(ctx) || c.s.lost() || isVerdict(err):
 		return err
@@ -166,6 +160,28 @@ func (c *call[S, U]) function(ctx context.Context) error {
 		return failed
 	}
 	return c.handle(ctx, failed)
+}
+
+// attempts calls the node under its retry policy. A first attempt without a time limit is made here, since the loop has nothing
+// to add to one that succeeds.
+func (c *call[S, U]) attempts(ctx context.Context) error {
+	if c.prog.loop.Timeout > 0 || ctx.Err() != nil {
+		_, err := retrypolicy.Do(ctx, c.loop(), c.again)
+		return verdictOr(err)
+	}
+	c.s.at().attempt = 1
+	err := c.attempt(ctx)
+	if err == nil || isVerdict(err) {
+		return err
+	}
+	_, err = retrypolicy.After(ctx, c.loop(), err, c.again)
+	return verdictOr(err)
+}
+
+// doubtful reports whether the task has failed with what it only met again after a crash, and what nobody may have handled
+// before: then that is to be called again, and the attempts so far do not count.
+func (c *call[S, U]) doubtful(ctx context.Context, err error) bool {
+	return c.d.ledger != nil && !over(ctx) && !c.s.lost() && !isVerdict(err) && c.d.ledger.x.Doubtful(c.scope, c.failure)
 }
 
 // again makes one of the loop's attempts.
