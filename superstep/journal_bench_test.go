@@ -32,6 +32,7 @@ func BenchmarkJournaled(b *testing.B) {
 }
 
 func benchRaw(b *testing.B, batch int) {
+	b.Helper()
 	path := filepath.Join(b.TempDir(), "raw.db")
 	db, err := sql.Open("sqlite", path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
 	require.NoError(b, err)
@@ -68,6 +69,7 @@ func benchRaw(b *testing.B, batch int) {
 
 // benchJournaled runs chains of 100 nodes, so many at once.
 func benchJournaled(b *testing.B, runs int) {
+	b.Helper()
 	store, err := sqlite.Open(filepath.Join(b.TempDir(), "pawl.db"))
 	require.NoError(b, err)
 	defer store.Close()
@@ -103,6 +105,7 @@ func benchJournaled(b *testing.B, runs int) {
 
 // growing is a loop whose state grows with each super-step.
 func growing(tb testing.TB, steps int, stop func(int) error) *graph.Graph[st, up] {
+	tb.Helper()
 	return build(tb, func(b *bld) {
 		n := b.Node("grow", func(_ context.Context, s st) (up, error) {
 			if err := stop(s.N); err != nil {

@@ -185,6 +185,8 @@ func (c *call[S, U]) doubtful(ctx context.Context, err error) bool {
 }
 
 // again makes one of the loop's attempts.
+//
+//nolint:unparam // it is what retrypolicy.Do calls
 func (c *call[S, U]) again(ctx context.Context, number int) (struct{}, error) {
 	if c.d.ledger != nil && number > 1 {
 		// What the attempt before has failed with is not handled, whatever has gone on beside it.
