@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-go/pawl/task"
 )
 
-// errNoStore says that a method needs a journal.
+// needStore is the error of a method that needs a journal, where there is none.
 func (r *Runner[S, U]) needStore(method string) error {
 	if r.cfg.Store == nil {
 		return fmt.Errorf("pawl: superstep.Runner.%s needs a journal: set Config.Store", method)

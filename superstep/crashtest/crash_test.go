@@ -50,9 +50,6 @@ func (s *tally) total() (n int) {
 // The process of a run is killed before, inside and after each write to its journal. The run goes on in a new process, and has the
 // result of a run that nothing happened to. No call whose outcome was in the journal is made again, and none is left out.
 func TestCrash_AfterEveryWriteTheRunGoesOnInANewProcess(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts hundreds of processes")
-	}
 	seen := &tally{points: map[string]int{}}
 	t.Run("sweep", func(t *testing.T) {
 		for _, s := range shapes {
@@ -99,9 +96,6 @@ func calm(t *testing.T, s shape) undisturbed {
 // One more is not always enough to get any further: it may be the intent of a Once, or a failure that is not handled yet.
 func TestCrash_ARunWhoseProcessesAllDieComesToItsEnd(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts hundreds of processes")
-	}
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
