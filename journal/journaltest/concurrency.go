@@ -170,14 +170,16 @@ func manyOwners(s *subject) {
 
 func staleOwner(s *subject) {
 	both := s.handles()
+	var first sync.WaitGroup
+	defer first.Wait() // also when the second fails
 	for round := range size(5, 2) {
 		run := name(round)
 		old := s.holdFor(run, 5*short)
-		done := make(chan int64, 1)
-		go func() { done <- writeUntilRefused(s, old) }()
+		var written int64
+		first.Go(func() { written = writeUntilRefused(s, old) })
 		lease := both[1].takeOver(run, "second")
 		both[1].append(lease, lease.Head, step(-1))
-		written := <-done
+		first.Wait()
 		assert.Equal(s.t, lease.Head, written, "all that the first owner was told is written was there when the second began")
 		events := s.events(run, 0)
 		assert.Len(s.t, events, int(lease.Head)+1)
