@@ -10,6 +10,7 @@ import (
 var (
 	ErrNotFound    = errors.New("run not found")
 	ErrExists      = errors.New("run exists already")
+	ErrDuplicate   = errors.New("deduplication key is taken")
 	ErrLocked      = errors.New("run is held by another owner")
 	ErrFenced      = errors.New("lease lost")
 	ErrEnded       = errors.New("run has ended")
@@ -37,6 +38,21 @@ func (e *ExistsError) Error() string { return fmt.Sprintf("pawl: run %s: %v", qu
 
 // Unwrap returns ErrExists.
 func (e *ExistsError) Unwrap() error { return ErrExists }
+
+// DuplicateError says that another run has the deduplication key, and has not ended.
+type DuplicateError struct {
+	// Run is the run that was not made, Other the one that has the key.
+	Run, Other string
+	Key        string
+}
+
+// Error names the runs and the key.
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("pawl: run %s: %v: run %s has %s and has not ended", quote(e.Run), ErrDuplicate, quote(e.Other), quote(e.Key))
+}
+
+// Unwrap returns ErrDuplicate.
+func (e *DuplicateError) Unwrap() error { return ErrDuplicate }
 
 // LockedError says that somebody else holds a run.
 type LockedError struct {

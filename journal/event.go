@@ -61,6 +61,10 @@ const (
 	QuestionAnswered Kind = "question:answered" // and the answer was consumed
 	ChildStart       Kind = "child:start"       // another run was started
 	GateSet          Kind = "gate:set"          // which way a version gate went
+	UpdateDone       Kind = "update:done"       // the result of an update, which has changed the run
+	UpdateError      Kind = "update:error"      // its handler has failed
+	UpdateRejected   Kind = "update:rejected"   // its validator has refused it, or nothing takes it; the run is as it was
+	QueryAnswered    Kind = "query:answered"    // the answer to a query, or the failure
 )
 
 // Terminal reports whether nothing may stand behind an event of this kind.

@@ -7,7 +7,7 @@ type Message struct {
 	// Seq is the message's number in its run's inbox, from 1. The store assigns it.
 	Seq  int64       `json:"seq"`
 	Kind MessageKind `json:"kind"`
-	// Name is the name of a signal or the id of a question.
+	// Name is the name of a signal, update or query, or the id of a question or child.
 	Name string `json:"name,omitempty"`
 	// Key makes sending twice harmless: of the messages of a run with the same key, only the first counts. Empty for none.
 	Key string `json:"key,omitempty"`
@@ -25,4 +25,9 @@ const (
 	SignalMessage MessageKind = "signal" // a value for whoever waits for the signal of that name
 	AnswerMessage MessageKind = "answer" // the answer to a question
 	CancelMessage MessageKind = "cancel" // the run is to end; the payload is the reason
+	PauseMessage  MessageKind = "pause"  // the run is to rest from its next durable call on; the payload is the reason
+	ResumeMessage MessageKind = "resume" // the run is to go on
+	UpdateMessage MessageKind = "update" // an argument for the update handler of that name
+	QueryMessage  MessageKind = "query"  // an argument for the query handler of that name
+	ChildMessage  MessageKind = "child"  // the run of that name, which this one has started, has ended
 )

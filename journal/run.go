@@ -17,6 +17,10 @@ type Run struct {
 	Thread string `json:"thread,omitempty"`
 	// Link says which run this one comes from; its zero value for none.
 	Link Link `json:"link,omitzero"`
+	// Queue names the queue in which the run waits for workers; empty if none takes it: whoever has made it runs it.
+	Queue string `json:"queue,omitempty"`
+	// Dedup is a key that no other run has which has not ended; empty for none.
+	Dedup string `json:"dedup,omitempty"`
 
 	// What follows is the store's to say. Create ignores it.
 
@@ -24,7 +28,9 @@ type Run struct {
 	Created time.Time `json:"created"`
 	// Updated is when the status changed last.
 	Updated time.Time `json:"updated"`
-	// Due is when a suspended run is to be taken up again, whoever answers it meanwhile; zero if only a message does.
+	// Due is when a suspended run is to be taken up again, whoever answers it meanwhile, and zero if only a message does;
+	// of a pending run, before when no worker takes it, zero for at once. A message to a suspended run of a queue makes it
+	// due.
 	Due time.Time `json:"due,omitzero"`
 	// Head is the number of the last event, Checkpoint that of the last Checkpoint event; 0 for none.
 	Head       int64 `json:"head"`
@@ -32,6 +38,18 @@ type Run struct {
 	// Owner and Until describe the lease; empty and zero if nobody holds the run.
 	Owner string    `json:"owner,omitempty"`
 	Until time.Time `json:"until,omitzero"`
+}
+
+// Program says which code can run the run.
+func (r Run) Program() Program {
+	return Program{Kind: r.Kind, Name: r.Name, Version: r.Version, Fingerprint: r.Fingerprint}
+}
+
+// Program names the code of runs: a version of a workflow, or a graph with a fingerprint. Code serves just those runs whose
+// program is the same in every field.
+type Program struct {
+	Kind                       RunKind
+	Name, Version, Fingerprint string
 }
 
 // MaxIDLength is the longest id of a run that stores take, in bytes.

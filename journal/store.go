@@ -18,7 +18,7 @@ import (
 type Store interface {
 	// Create makes a run with its first events, numbered from 1, and its first messages, all or nothing. With a Claim the
 	// caller holds the run at once, else the lease is zero and the run is pending. A run of that id that exists already is
-	// an *ExistsError.
+	// an *ExistsError, and another one that has the Dedup key and has not ended a *DuplicateError.
 	Create(ctx context.Context, n NewRun) (Lease, error)
 	// Load returns the record of a run.
 	Load(ctx context.Context, run string) (Run, error)
@@ -55,6 +55,8 @@ type NewRun struct {
 	Messages []Message
 	// Claim is who holds the run at once; its zero value: nobody.
 	Claim Claim
+	// Due becomes the run's Due, if nobody holds it at once.
+	Due time.Time
 }
 
 // Claim is who wants to hold a run, and for how long.
@@ -81,8 +83,20 @@ type Append struct {
 	// After is the number of the last event the owner knows.
 	After  int64
 	Events []Event
-	// Due becomes the run's Due if the events suspend it.
+	// Due becomes the run's Due if the events suspend or requeue it.
 	Due time.Time
+	// Seen is the number of the last message of the run that the owner knows. A run of a queue that is suspended while its
+	// inbox has later ones is due at once.
+	Seen int64
+	// Outbox are messages to other runs, written along with the events. One to a run that is not there, or has ended, or has
+	// a message of that key, is dropped.
+	Outbox []Letter
+}
+
+// Letter is a message to a run.
+type Letter struct {
+	Run     string
+	Message Message
 }
 
 // Lister is a store that can list its runs.
@@ -93,11 +107,12 @@ type Lister interface {
 
 // Query says which runs to list; the zero Query lists the newest of all.
 type Query struct {
-	// Status, Kind, Name and Thread restrict the list where they are not empty; several statuses are an or.
+	// Status, Kind, Name, Thread and Queue restrict the list where they are not empty; several statuses are an or.
 	Status []Status
 	Kind   RunKind
 	Name   string
 	Thread string
+	Queue  string
 	// LinkedTo restricts the list to runs that come from this one.
 	LinkedTo string
 	// Limit bounds the page; 0 is 100.
