@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pawl-go/pawl/journal"
 	"github.com/pawl-go/pawl/task"
 )
 
@@ -68,6 +69,35 @@ func (d *Definition[I, O]) Name() string { return d.name }
 
 // Version is what SetVersion has set.
 func (d *Definition[I, O]) Version() string { return d.version }
+
+// Program names the workflow's runs.
+func (d *Definition[I, O]) Program() journal.Program {
+	return journal.Program{Kind: journal.WorkflowRun, Name: d.name, Version: d.version}
+}
+
+// NewRun describes a run of the workflow that begins with in. It implements Starter; Run makes runs by itself. Errors: an
+// *OptionError if the workflow is not usable, a *journal.NotSerializableError or *journal.PayloadTooLargeError if in is not,
+// and those of a codec.
+func (d *Definition[I, O]) NewRun(s Settings, in I) (journal.NewRun, error) {
+	if d.fault != nil {
+		return journal.NewRun{}, d.fault
+	}
+	input, err := journal.Marshal("Input", in)
+	if err != nil {
+		return journal.NewRun{}, err
+	}
+	return (&inline{settings: s.withDefaults(), program: d.program()}).fresh(input)
+}
+
+// Result reads the last event of a run that has completed. It implements Starter. A result that cannot be read is a
+// *ReplayError.
+func (d *Definition[I, O]) Result(s Settings, run string, last journal.Event) (O, error) {
+	var out, zero O
+	if err := s.Decode(last.Payload, &out); err != nil {
+		return zero, &ReplayError{RunID: run, Seq: last.Seq, Err: err}
+	}
+	return out, nil
+}
 
 // program is a workflow without its types.
 type program struct {

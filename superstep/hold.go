@@ -78,11 +78,15 @@ func (r *Runner[S, U]) hold(ctx context.Context, t *trunk[S, U], o *runOptions) 
 
 // newRun describes a run that starts from in.
 func (r *Runner[S, U]) newRun(in *S, o *runOptions) (journal.NewRun, error) {
-	payload, err := r.settings(o).Encode("State", in)
+	return r.newRunWith(r.settings(o), in, o)
+}
+
+func (r *Runner[S, U]) newRunWith(s durable.Settings, in *S, o *runOptions) (journal.NewRun, error) {
+	payload, err := s.Encode("State", in)
 	if err != nil {
 		return journal.NewRun{}, err
 	}
-	meta, err := r.startMeta()
+	meta, err := r.startMeta(s)
 	if err != nil {
 		return journal.NewRun{}, err
 	}
@@ -100,9 +104,9 @@ func (r *Runner[S, U]) newRun(in *S, o *runOptions) (journal.NewRun, error) {
 }
 
 // startMeta is the same for every run of the graph, but for the salt of a run whose payloads are encoded.
-func (r *Runner[S, U]) startMeta() (json.RawMessage, error) {
-	if r.cfg.Codec != nil {
-		salt, err := r.settings(nil).Encode("salt", rand.Text())
+func (r *Runner[S, U]) startMeta(s durable.Settings) (json.RawMessage, error) {
+	if s.Codec != nil {
+		salt, err := s.Encode("salt", rand.Text())
 		return mustMarshal(durable.StartMeta{Drawing: r.g.Mermaid(), Outline: r.g.Outline(), Salt: salt}), err
 	}
 	r.startOnce.Do(func() {
@@ -211,14 +215,9 @@ func (r *Runner[S, U]) recorded(ctx context.Context, ended *durable.EndedError, 
 		}
 		return res, r.settings(o).EndError(ended)
 	}
-	data, err := journal.DecodeJSON(r.cfg.Codec, ended.Last.Payload)
-	if err == nil {
-		res.State, err = r.g.Plan().DecodeState(data)
-	}
-	if err != nil {
-		return res, &durable.ReplayError{RunID: ended.Run.ID, Seq: ended.Last.Seq, Err: err}
-	}
-	return res, nil
+	var err error
+	res.State, err = r.finalState(r.cfg.Codec, ended.Run.ID, ended.Last)
+	return res, err
 }
 
 // conclude records how the run has come out, and returns what its caller is to hear.

@@ -1,0 +1,38 @@
+package superstep
+
+import (
+	"github.com/pawl-go/pawl/durable"
+	"github.com/pawl-go/pawl/journal"
+)
+
+// How workers run a runner's graph, and clients start it.
+
+// Program names the graph's runs.
+func (r *Runner[S, U]) Program() journal.Program {
+	return journal.Program{Kind: journal.GraphRun, Name: r.g.Name(), Fingerprint: r.g.Fingerprint()}
+}
+
+// NewRun describes a run of the graph that begins with in. It implements durable.Starter; Run makes runs by itself. Of the
+// settings the Codec and the PayloadLimit count, not the runner's own. Errors: a *journal.NotSerializableError or
+// *journal.PayloadTooLargeError if in is not usable, and those of a codec.
+func (r *Runner[S, U]) NewRun(s durable.Settings, in S) (journal.NewRun, error) {
+	return r.newRunWith(s, &in, nil)
+}
+
+// Result reads the last event of a run that has completed. It implements durable.Starter. A state that cannot be read is a
+// *durable.ReplayError.
+func (r *Runner[S, U]) Result(s durable.Settings, run string, last journal.Event) (S, error) {
+	return r.finalState(s.Codec, run, last)
+}
+
+// finalState is the state in a RunComplete.
+func (r *Runner[S, U]) finalState(codec journal.Codec, run string, last journal.Event) (state S, err error) {
+	data, err := journal.DecodeJSON(codec, last.Payload)
+	if err == nil {
+		state, err = r.g.Plan().DecodeState(data)
+	}
+	if err != nil {
+		return state, &durable.ReplayError{RunID: run, Seq: last.Seq, Err: err}
+	}
+	return state, nil
+}
