@@ -18,8 +18,8 @@ type Queue interface {
 	Take(ctx context.Context, t Take) ([]Taken, error)
 	// Announce says that a worker is there who takes runs of these programs from a queue, and has been until now.
 	Announce(ctx context.Context, queue string, programs []Program) error
-	// TakeStranded is Take for runs of any program that have been ready for longer than waited, and for whose program and
-	// queue nobody has announced a worker since. Programs of t has no meaning.
+	// TakeStranded is Take for runs of any program that have been ready for longer than waited, while nobody has announced a
+	// worker for their program and queue for as long. Programs and Orphans of t have no meaning.
 	TakeStranded(ctx context.Context, t Take, waited time.Duration) ([]Taken, error)
 	// WatchQueue returns a channel that has a value whenever runs of a queue may have become ready, other than by time,
 	// since it was last read. Stop ends it.

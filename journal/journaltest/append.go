@@ -209,7 +209,7 @@ func recordRules() []rule {
 			assert.EqualValues(s.t, 6, s.load("r").Head)
 		}},
 		{"Checkpoint is the last checkpoint, wherever it stands in its batch", recordCheckpoint},
-		{"a suspended run has its Due, another status has none", recordDue},
+		{"a suspended run has its Due, one that runs or has ended has none", recordDue},
 		{"an append without a run's event leaves status and Updated", recordSteps},
 		{"a requeued run is pending, and still held", recordRequeued},
 		{"of several events of a run the last one counts", recordLast},
@@ -251,7 +251,7 @@ func recordDue(s *subject) {
 	s.appendDue(lease, 5, time.Time{}, journal.RunSuspended)
 	assert.Zero(s.t, s.load("r").Due, "it waits for a message only")
 	s.appendDue(lease, 6, noon(), journal.RunSuspended)
-	s.appendDue(lease, 7, noon(), journal.RunRequeued)
+	s.appendDue(lease, 7, time.Time{}, journal.RunRequeued)
 	assert.Zero(s.t, s.load("r").Due)
 	s.appendDue(lease, 8, noon(), journal.RunSuspended)
 	s.appendDue(lease, 9, noon(), journal.RunComplete)

@@ -20,17 +20,19 @@ type Op string
 
 // The kinds of calls. The last four read; the others are writes.
 const (
-	OpCreate  Op = "create"
-	OpAcquire Op = "acquire"
-	OpRenew   Op = "renew" // giving up a lease included
-	OpAppend  Op = "append"
-	OpSend    Op = "send"
-	OpDelete  Op = "delete"
-	OpPrune   Op = "prune"
-	OpLoad    Op = "load"
-	OpEvents  Op = "events"
-	OpInbox   Op = "inbox"
-	OpList    Op = "list"
+	OpCreate   Op = "create"
+	OpAcquire  Op = "acquire"
+	OpRenew    Op = "renew" // giving up a lease included
+	OpAppend   Op = "append"
+	OpSend     Op = "send"
+	OpDelete   Op = "delete"
+	OpPrune    Op = "prune"
+	OpTake     Op = "take" // of stranded runs included
+	OpAnnounce Op = "announce"
+	OpLoad     Op = "load"
+	OpEvents   Op = "events"
+	OpInbox    Op = "inbox"
+	OpList     Op = "list"
 )
 
 // When is a moment of a write.
@@ -49,7 +51,7 @@ type Write struct {
 	N    int
 	When When
 	Op   Op
-	// Run is the id of the run; empty for a prune.
+	// Run is the id of the run; empty for a prune, a take and an announcement.
 	Run string
 	// Events are those of a create or an append. They must not be changed.
 	Events []journal.Event
@@ -59,8 +61,8 @@ type Write struct {
 
 // Faulty is a store that passes all calls on to another one and fails them as it is told. It is safe for concurrent use.
 //
-// It has every ability that a store may have. Where the inner store lacks one, List, Delete and Prune fail with
-// errors.ErrUnsupported, and nothing ever comes from the channel of Watch.
+// It has every ability that a store may have. Where the inner store lacks one, the calls of that ability fail with
+// errors.ErrUnsupported, and nothing ever comes from the channels of Watch and WatchQueue.
 type Faulty struct {
 	inner journal.Store
 
@@ -79,6 +81,7 @@ var (
 	_ journal.Lister  = (*Faulty)(nil)
 	_ journal.Deleter = (*Faulty)(nil)
 	_ journal.Watcher = (*Faulty)(nil)
+	_ journal.Queue   = (*Faulty)(nil)
 )
 
 // plan is a write that is to fail.
@@ -251,6 +254,44 @@ func (f *Faulty) Prune(ctx context.Context, before time.Time, statuses ...journa
 func (f *Faulty) Watch(run string) (<-chan struct{}, func()) {
 	if inner, ok := f.inner.(journal.Watcher); ok {
 		return inner.Watch(run)
+	}
+	return nil, func() {}
+}
+
+// Take implements journal.Queue.
+func (f *Faulty) Take(ctx context.Context, t journal.Take) ([]journal.Taken, error) {
+	inner, ok := f.inner.(journal.Queue)
+	if !ok {
+		return nil, unsupported(OpTake)
+	}
+	return write(ctx, f, Write{Op: OpTake}, func() ([]journal.Taken, error) { return inner.Take(ctx, t) })
+}
+
+// TakeStranded implements journal.Queue.
+func (f *Faulty) TakeStranded(ctx context.Context, t journal.Take, waited time.Duration) ([]journal.Taken, error) {
+	inner, ok := f.inner.(journal.Queue)
+	if !ok {
+		return nil, unsupported(OpTake)
+	}
+	return write(ctx, f, Write{Op: OpTake}, func() ([]journal.Taken, error) { return inner.TakeStranded(ctx, t, waited) })
+}
+
+// Announce implements journal.Queue.
+func (f *Faulty) Announce(ctx context.Context, queue string, programs []journal.Program) error {
+	inner, ok := f.inner.(journal.Queue)
+	if !ok {
+		return unsupported(OpAnnounce)
+	}
+	_, err := write(ctx, f, Write{Op: OpAnnounce}, func() (struct{}, error) {
+		return struct{}{}, inner.Announce(ctx, queue, programs)
+	})
+	return err
+}
+
+// WatchQueue implements journal.Queue. It has no faults.
+func (f *Faulty) WatchQueue(queue string) (<-chan struct{}, func()) {
+	if inner, ok := f.inner.(journal.Queue); ok {
+		return inner.WatchQueue(queue)
 	}
 	return nil, func() {}
 }

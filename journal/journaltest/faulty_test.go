@@ -76,10 +76,13 @@ func calls(ctx context.Context, f *journaltest.Faulty, lease journal.Lease) map[
 			_, err := f.Send(ctx, lease.Run, journal.Message{Kind: journal.SignalMessage})
 			return err
 		},
-		journaltest.OpInbox:  func() error { _, err := f.Inbox(ctx, lease.Run, 0); return err },
-		journaltest.OpList:   func() error { _, err := f.List(ctx, journal.Query{}); return err },
-		journaltest.OpDelete: func() error { return f.Delete(ctx, lease.Run) },
-		journaltest.OpPrune:  func() error { _, err := f.Prune(ctx, time.Now()); return err },
+		journaltest.OpInbox:    func() error { _, err := f.Inbox(ctx, lease.Run, 0); return err },
+		journaltest.OpList:     func() error { _, err := f.List(ctx, journal.Query{}); return err },
+		journaltest.OpDelete:   func() error { return f.Delete(ctx, lease.Run) },
+		journaltest.OpPrune:    func() error { _, err := f.Prune(ctx, time.Now()); return err },
+		journaltest.OpTake:     func() error { _, err := f.Take(ctx, journal.Take{}); return err },
+		"take stranded":        func() error { _, err := f.TakeStranded(ctx, journal.Take{}, 0); return err },
+		journaltest.OpAnnounce: func() error { return f.Announce(ctx, "q", nil) },
 	}
 }
 
@@ -208,9 +211,16 @@ func TestAbilitiesThatTheInnerStoreLacksAreUnsupported(t *testing.T) {
 	assert.ErrorIs(t, f.Delete(t.Context(), "r"), errors.ErrUnsupported)
 	_, err = f.Prune(t.Context(), time.Now())
 	assert.ErrorIs(t, err, errors.ErrUnsupported)
-	changed, stop := f.Watch("r")
-	stop()
-	assert.Nil(t, changed)
+	_, err = f.Take(t.Context(), journal.Take{})
+	assert.ErrorIs(t, err, errors.ErrUnsupported)
+	_, err = f.TakeStranded(t.Context(), journal.Take{}, 0)
+	assert.ErrorIs(t, err, errors.ErrUnsupported)
+	assert.ErrorIs(t, f.Announce(t.Context(), "q", nil), errors.ErrUnsupported)
+	for _, watch := range []func(string) (<-chan struct{}, func()){f.Watch, f.WatchQueue} {
+		changed, stop := watch("r")
+		stop()
+		assert.Nil(t, changed)
+	}
 }
 
 func TestAFaultyStoreIsSafeForConcurrentUse(t *testing.T) {

@@ -34,11 +34,17 @@ func (s *Store) Append(ctx context.Context, l journal.Lease, a journal.Append) e
 		return err
 	}
 	e.append(a.Events)
+	now := stamp(time.Now())
 	if status := journal.StatusAfter(a.Events); status != "" {
-		e.become(status, stamp(time.Now()))
-		if status == journal.Suspended {
-			e.run.Due = stamp(a.Due)
+		e.become(status, a.Due, now)
+		e.rouse(a.Seen, now)
+		s.tellQueue(e, now)
+		if status.Terminal() {
+			s.leave(e)
 		}
+	}
+	for _, letter := range a.Outbox {
+		s.deliver(letter, now)
 	}
 	return nil
 }

@@ -2,7 +2,7 @@ package memory
 
 import (
 	"context"
-	"sync"
+	"time"
 
 	"github.com/pawl-go/pawl/journal"
 )
@@ -26,8 +26,29 @@ func (s *Store) Send(ctx context.Context, run string, m journal.Message) (journa
 		return journal.Message{}, ended(e)
 	}
 	m = e.receive(m)
-	s.notify(run)
+	s.arrived(e, stamp(time.Now()))
 	return cloneMessage(m), nil
+}
+
+// deliver puts a letter into the inbox it is for, if there is one that takes it. The caller holds the lock.
+func (s *Store) deliver(l journal.Letter, now time.Time) {
+	e := s.runs[l.Run]
+	if e == nil || e.run.Status.Terminal() {
+		return
+	}
+	if _, ok := e.keyed(l.Message.Key); ok {
+		return
+	}
+	e.receive(l.Message)
+	s.arrived(e, now)
+}
+
+// arrived tells whom it concerns that a run has a new message. The caller holds the lock.
+func (s *Store) arrived(e *entry, now time.Time) {
+	s.watchers.tell(e.run.ID)
+	if e.rouse(int64(len(e.inbox))-1, now) {
+		s.tellQueue(e, now)
+	}
 }
 
 // Inbox implements journal.Store.
@@ -74,36 +95,4 @@ func (e *entry) keyed(key string) (journal.Message, bool) {
 func cloneMessage(m journal.Message) journal.Message {
 	m.Payload = clone(m.Payload)
 	return m
-}
-
-// Watch implements journal.Watcher. The run need not be there yet. The channel is not closed by stop, which may be called
-// more than once.
-func (s *Store) Watch(run string) (<-chan struct{}, func()) {
-	changed := make(chan struct{}, 1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.watchers[run] == nil {
-		s.watchers[run] = map[chan struct{}]struct{}{}
-	}
-	s.watchers[run][changed] = struct{}{}
-	return changed, sync.OnceFunc(func() { s.unwatch(run, changed) })
-}
-
-func (s *Store) unwatch(run string, changed chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.watchers[run], changed)
-	if len(s.watchers[run]) == 0 {
-		delete(s.watchers, run)
-	}
-}
-
-// notify tells who watches a run. The caller holds the lock.
-func (s *Store) notify(run string) {
-	for changed := range s.watchers[run] {
-		select {
-		case changed <- struct{}{}:
-		default: // has not been read since the last time
-		}
-	}
 }

@@ -72,6 +72,7 @@ func matches(r *journal.Run, q *journal.Query) bool {
 		(q.Kind == "" || q.Kind == r.Kind) &&
 		(q.Name == "" || q.Name == r.Name) &&
 		(q.Thread == "" || q.Thread == r.Thread) &&
+		(q.Queue == "" || q.Queue == r.Queue) &&
 		(q.LinkedTo == "" || q.LinkedTo == r.Link.Run)
 }
 
@@ -92,6 +93,7 @@ func (s *Store) Delete(ctx context.Context, run string) error {
 	i := s.position(e.serial)
 	s.order = slices.Delete(s.order, i, i+1)
 	delete(s.runs, run)
+	s.leave(e)
 	return nil
 }
 
@@ -113,6 +115,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time, statuses ...journal
 			return false
 		}
 		delete(s.runs, e.run.ID)
+		s.leave(e)
 		return true
 	})
 	return kept - len(s.order), nil

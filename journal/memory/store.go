@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-go/pawl/journal"
 )
 
-// Store is a journal.Store, journal.Lister, journal.Deleter and journal.Watcher. It is safe for concurrent use. Make one
-// with New. It is never unavailable: a call fails with an error of package journal, with that of its context if that has
-// ended before the call, or because of its arguments.
+// Store is a journal.Store, journal.Lister, journal.Deleter, journal.Watcher and journal.Queue. It is safe for concurrent
+// use. Make one with New. It is never unavailable: a call fails with an error of package journal, with that of its context
+// if that has ended before the call, or because of its arguments.
 type Store struct {
 	mu   sync.Mutex
 	runs map[string]*entry
@@ -20,8 +20,14 @@ type Store struct {
 	serial int64
 	// token is the last lease's. One count serves all runs, so that a lease of a deleted run is not taken for one of a later
 	// run of the same id.
-	token    int64
-	watchers map[string]map[chan struct{}]struct{}
+	token int64
+	// queues has the runs of each queue that have not ended, dedup the one that has a key and has not ended.
+	queues map[string]map[*entry]struct{}
+	dedup  map[string]*entry
+	// announced is when a worker was last said to be there.
+	announced map[service]time.Time
+	watchers  watchers // of runs
+	queuers   watchers // of queues
 }
 
 var (
@@ -29,11 +35,15 @@ var (
 	_ journal.Lister  = (*Store)(nil)
 	_ journal.Deleter = (*Store)(nil)
 	_ journal.Watcher = (*Store)(nil)
+	_ journal.Queue   = (*Store)(nil)
 )
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{runs: map[string]*entry{}, watchers: map[string]map[chan struct{}]struct{}{}}
+	return &Store{
+		runs: map[string]*entry{}, queues: map[string]map[*entry]struct{}{}, dedup: map[string]*entry{},
+		announced: map[service]time.Time{}, watchers: watchers{}, queuers: watchers{},
+	}
 }
 
 // entry is a run. Its events and messages are never changed once they are in, so that a reader needs the lock only to get
@@ -65,21 +75,23 @@ func (e *entry) record(now time.Time) journal.Run {
 // free ends the run's lease.
 func (e *entry) free() { e.run.Owner, e.run.Until = "", time.Time{} }
 
-// become gives the run a status.
-func (e *entry) become(s journal.Status, now time.Time) {
+// become gives the run a status, and its Due where the status has one.
+func (e *entry) become(s journal.Status, due, now time.Time) {
 	if e.run.Status != s {
 		e.run.Status, e.run.Updated = s, now
 	}
-	if s != journal.Suspended {
-		e.run.Due = time.Time{}
-	}
-	if s.Terminal() {
+	e.run.Due = time.Time{}
+	switch {
+	case s.Terminal():
 		e.free()
+	case s != journal.Running:
+		e.run.Due = stamp(due)
 	}
 }
 
 // lease gives the run to an owner.
 func (s *Store) lease(e *entry, c journal.Claim, now time.Time) journal.Lease {
+	e.become(journal.Running, time.Time{}, now)
 	s.token++
 	e.token = s.token
 	e.run.Owner, e.run.Until = c.Owner, stamp(now.Add(c.TTL))
@@ -100,30 +112,38 @@ func (s *Store) Create(ctx context.Context, n journal.NewRun) (journal.Lease, er
 	now := stamp(time.Now())
 	e := &entry{keys: map[string]int64{}, run: journal.Run{
 		ID: n.Run.ID, Kind: n.Run.Kind, Name: n.Run.Name, Version: n.Run.Version, Fingerprint: n.Run.Fingerprint,
-		Thread: n.Run.Thread, Link: n.Run.Link, Created: now,
+		Thread: n.Run.Thread, Link: n.Run.Link, Queue: n.Run.Queue, Dedup: n.Run.Dedup, Created: now,
 	}}
 	e.append(n.Events)
-	e.become(journal.StatusAfter(n.Events), now)
+	e.become(journal.StatusAfter(n.Events), n.Due, now)
 	for _, m := range n.Messages {
 		e.receive(m)
 	}
+	e.rouse(0, now)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.runs[n.Run.ID] != nil {
 		return journal.Lease{}, &journal.ExistsError{Run: n.Run.ID}
 	}
+	if other := s.dedup[n.Run.Dedup]; other != nil {
+		return journal.Lease{}, &journal.DuplicateError{Run: n.Run.ID, Other: other.run.ID, Key: n.Run.Dedup}
+	}
 	s.serial++
 	e.serial = s.serial
 	s.runs[n.Run.ID] = e
 	s.order = append(s.order, e)
 	if len(e.inbox) > 0 {
-		s.notify(n.Run.ID)
+		s.watchers.tell(n.Run.ID)
 	}
-	if n.Claim.TTL <= 0 || e.run.Status.Terminal() {
+	if e.run.Status.Terminal() {
 		return journal.Lease{}, nil
 	}
-	e.become(journal.Running, now)
+	s.enter(e)
+	if n.Claim.TTL <= 0 {
+		s.tellQueue(e, now)
+		return journal.Lease{}, nil
+	}
 	return s.lease(e, n.Claim, now), nil
 }
 
@@ -159,7 +179,6 @@ func (s *Store) Acquire(ctx context.Context, run string, c journal.Claim) (journ
 	case e.held(now) && e.run.Owner != c.Owner:
 		return journal.Lease{}, locked(e)
 	}
-	e.become(journal.Running, now)
 	return s.lease(e, c, now), nil
 }
 
@@ -189,8 +208,9 @@ func (s *Store) Renew(ctx context.Context, l journal.Lease, ttl time.Duration) (
 	e.token = 0
 	e.free()
 	if e.run.Status == journal.Running {
-		e.become(journal.Pending, now)
+		e.become(journal.Pending, time.Time{}, now)
 	}
+	s.tellQueue(e, now)
 	return journal.Lease{}, nil
 }
 
