@@ -47,7 +47,7 @@ func TestStore(t *testing.T) {
 		},
 		Cuts: cuts(),
 		// Written by the releases that had these schemas. To add one, see the package comment.
-		Fixtures: []journaltest.Fixture{fixture("schema1")},
+		Fixtures: []journaltest.Fixture{fixture("schema1"), fixture("schema2")},
 		Corrupt:  corrupt,
 	})
 }
