@@ -2,6 +2,8 @@ package durable
 
 import (
 	"context"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-go/pawl/journal"
@@ -12,7 +14,7 @@ type Executable interface {
 	// Program names it. Its runs are those of this program.
 	Program() journal.Program
 	// Execute goes on with a run that was taken, until it ends or waits, or ctx ends, and gives up its lease. The error is
-	// that of Run, and is for logs: what the run has come to is in its journal.
+	// that of Run, and is for logs: what the run has come to is in its journal. Call it through Attend.
 	Execute(ctx context.Context, a *Assignment) error
 }
 
@@ -26,29 +28,78 @@ type Starter[I, O any] interface {
 	Result(s Settings, run string, last journal.Event) (O, error)
 }
 
-// Assignment is a run that a worker has taken, and how it is to be run.
+// Assignment is a run that a worker has taken, and how it is to be run. It is for one Attend.
 type Assignment struct {
 	// Taken is the run.
 	Taken journal.Taken
 	// Settings are the worker's. A *superstep.Runner has a Codec, a PayloadLimit and a Classifier of its own.
 	Settings Settings
+	// Programs are those that the worker runs. A workflow that RunChild starts must be among them.
+	Programs []journal.Program
 	// Budgets bound how often the run may be begun again.
 	Budgets Budgets
-	// Grace is how long code whose context has ended may ignore that before the run is taken from it; see Attend.
-	Grace time.Duration
+
+	execution atomic.Pointer[Execution]
+	draining  atomic.Bool
 }
 
-// Budgets bound how often a run may be begun again before it fails. The numbers count since the run has last made progress:
-// since its last step:done or update:done.
-type Budgets struct {
-	// MaxRetries is how many owners a run may lose; one more fails it with CodeMaxRetries. 0 is 3, negative none.
-	MaxRetries int
-	// MaxStoreRequeues is how often a run may be requeued because of the store; once more fails it with CodeStoreDown. 0 is
-	// 20, negative none.
-	MaxStoreRequeues int
-	// PoisonRetries is how many attempts within PoisonTTL may break before they can record anything: because the run cannot
-	// be replayed, or is none of this program, or because its code ignored the end of its context. One more fails it. 0 is 3,
-	// negative none; a PoisonTTL of 0 is 1 hour.
-	PoisonRetries int
-	PoisonTTL     time.Duration
+// Drain asks the run to stop at its next durable call or super-step. It is then free for others.
+func (a *Assignment) Drain() { a.draining.Store(true) }
+
+// Draining is for executors: it is set once Drain was called.
+func (a *Assignment) Draining() *atomic.Bool { return &a.draining }
+
+// drained reports whether a run is to stop: this worker's own, not what it has started.
+func (a *Assignment) drained(x *Execution) bool {
+	return a != nil && a.Taken.Run.ID == x.id && a.draining.Load()
 }
+
+// Open is for executors: it takes over the run, with the settings that the executor has for what is recorded. If the run's
+// owner was lost, that is recorded first. A run that has used up a budget is ended, and the error is its *RunFailedError; all
+// other errors are those of the function Open.
+func (a *Assignment) Open(ctx context.Context, s Settings) (*Execution, error) {
+	s.Store, s.LeaseTTL, s.Owner, s.Logger = a.Settings.Store, a.Settings.LeaseTTL, a.Settings.Owner, a.Settings.Logger
+	s.assigned = a
+	lease := a.Taken.Lease
+	x := newExecution(ctx, s.withDefaults(), lease.Run)
+	x.owner, x.lease, x.head = lease.Owner, lease, lease.Head
+	a.execution.Store(x)
+	return x.opened(ctx, x.adopt(ctx))
+}
+
+// adopt reads what an execution needs whose lease was taken by others.
+func (x *Execution) adopt(ctx context.Context) error {
+	if x.settings.assigned.Taken.Was == journal.Running {
+		if err := x.noteOwnerGone(ctx); err != nil {
+			return err
+		}
+	}
+	if err := x.read(ctx); err != nil {
+		return err
+	}
+	if err := x.checkOwners(ctx); err != nil {
+		return err
+	}
+	if run := x.Run(); run.Link.Kind == journal.Continuation && len(x.record.scopes) == 0 {
+		// What was sent to the run before this one while it ended.
+		if err := forward(ctx, x.settings, run.Link.Run, x.id); err != nil {
+			return err
+		}
+		return x.refreshInbox(ctx)
+	}
+	return nil
+}
+
+// serves reports whether the worker runs a program. In a process without a worker everything is run.
+func (a *Assignment) serves(p journal.Program) bool { return a == nil || slices.Contains(a.Programs, p) }
+
+// queue is where the runs go that a run starts.
+func (s Settings) queue() string {
+	if s.assigned == nil {
+		return ""
+	}
+	return s.assigned.Taken.Run.Queue
+}
+
+// longestNap is how long a Sleep may be that a worker's run does not suspend for.
+const longestNap = time.Second

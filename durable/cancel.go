@@ -80,8 +80,7 @@ func (c *canceller) run(ctx context.Context, id string) error {
 		lease, err := s.Store.Acquire(ctx, id, journal.Claim{Owner: "cancel/" + rand.Text()[:8], TTL: s.LeaseTTL})
 		switch {
 		case err == nil:
-			e := journal.Event{Kind: journal.RunCancelled, Time: Now(), Payload: payload}
-			if err := s.Store.Append(ctx, lease, journal.Append{After: lease.Head, Events: []journal.Event{e}}); err != nil {
+			if err := c.end(ctx, lease, payload); err != nil {
 				c.letGo(ctx, lease)
 				return err
 			}
@@ -95,6 +94,42 @@ func (c *canceller) run(ctx context.Context, id string) error {
 			return err
 		}
 	}
+}
+
+// end cancels a run that is held for that, and tells its parent.
+func (c *canceller) end(ctx context.Context, lease journal.Lease, reason []byte) error {
+	parent, err := parentOf(ctx, c.settings.Store, lease.Run)
+	if err != nil {
+		return err
+	}
+	return c.settings.Store.Append(ctx, lease, journal.Append{
+		After: lease.Head, Events: []journal.Event{{Kind: journal.RunCancelled, Time: Now(), Payload: reason}},
+		Outbox: childEnded(lease.Run, parent),
+	})
+}
+
+// parentOf is the run that has started another one; empty if none has, or if that cannot be read any more.
+func parentOf(ctx context.Context, store journal.Store, id string) (string, error) {
+	run, err := store.Load(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	r := record{run: run}
+	for e, err := range store.Events(ctx, id, 0) {
+		switch {
+		case errors.Is(err, journal.ErrCorrupt):
+			return "", nil
+		case err != nil:
+			return "", err
+		}
+		r.start = e
+		break
+	}
+	parent, err := r.parent()
+	if err != nil {
+		parent = ""
+	}
+	return parent, nil
 }
 
 // letGo gives up the lease of a run that could not be cancelled.

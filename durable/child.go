@@ -66,6 +66,9 @@ func (e *ChildWorkflowError) Unretryable() bool { return true }
 // parent a failed child is retried as well. If the parent is cancelled so are its children, unless they are Detached. A run
 // of the child's id that is there with the same workflow and input is taken for the child; any other is a *RunConflictError.
 //
+// In a worker the child is a run of its parent's queue: where it has waited any worker goes on with it, and its end wakes the
+// parent. So the workflow must be registered with the worker, too, else the error is an *OptionError.
+//
 // It cannot be inside a step: that is a *PlacementError. In a context that belongs to no run it just calls the workflow's
 // function. All other errors are those of Step.
 func RunChild[I, O any](ctx context.Context, wf *Definition[I, O], in I, opts ...ChildOption) (O, error) {
@@ -95,6 +98,16 @@ func RunChild[I, O any](ctx context.Context, wf *Definition[I, O], in I, opts ..
 	return recorded, nil
 }
 
+// childEnded is the message that wakes the parent of a run; none if it has no parent.
+func childEnded(id, parent string) []journal.Letter {
+	if parent == "" {
+		return nil
+	}
+	return []journal.Letter{{Run: parent, Message: journal.Message{
+		Kind: journal.ChildMessage, Name: id, Key: ownKeys + "child:" + id, Time: Now(),
+	}}}
+}
+
 // spawn is a RunChild without its types.
 type spawn struct {
 	options childOptions
@@ -113,6 +126,9 @@ func (s *Scope) child(ctx context.Context, w *spawn) error {
 	defer c.exit()
 	if e, ok := c.outcome(); ok {
 		return c.replay(ctx, e, w.into)
+	}
+	if p := w.program.identity(); !s.x.settings.assigned.serves(p) {
+		return s.broken(&OptionError{Call: string(childCall), Name: p.Name, Err: errUnregistered})
 	}
 	data, err := journal.Marshal("Input", w.input())
 	if err != nil {
@@ -133,8 +149,11 @@ func (s *Scope) child(ctx context.Context, w *spawn) error {
 	if _, lost := err.(*RunLostError); lost { //nolint:errorlint // just what run has returned
 		err = r.run(ctx, m.Child, w.out) // who has taken it may have let go of it, or has a lease that ends
 	}
-	return c.childEnded(ctx, w, m.Child, err)
+	return c.concludeChild(ctx, w, m.Child, err)
 }
+
+// errUnregistered is a child that could not go on in any worker, once it has waited.
+var errUnregistered = errors.New("its parent is run by a worker that has no such workflow: register it there, too, with this version")
 
 // childRun says which run is the child, which is recorded before the child is begun.
 func (c *call) childRun(ctx context.Context, o childOptions) (childMeta, error) {
@@ -189,8 +208,8 @@ func (c *call) childAgain(ctx context.Context) (childMeta, error) {
 	return m, c.startChild(ctx, m)
 }
 
-// childEnded records how a child has ended, if it has.
-func (c *call) childEnded(ctx context.Context, w *spawn, id string, err error) error {
+// concludeChild records how a child has ended, if it has.
+func (c *call) concludeChild(ctx context.Context, w *spawn, id string, err error) error {
 	x := c.s.x
 	switch e := err.(type) { //nolint:errorlint // what the child's run was ended with, not what it has failed with
 	case nil:

@@ -18,6 +18,7 @@ func (r *inline) conclude(ctx context.Context, x *Execution, body *Scope, result
 		stop = body.left()
 	}
 	cancelled, isCancelled := x.end().(*RunCancelledError) //nolint:errorlint // just what heedCancel has set
+	drained, isDrained := stop.(*RunStoppedError)          //nolint:errorlint // just what mayBegin has set
 	next, isContinued := stop.(*continuing)                //nolint:errorlint // just what ContinueAsNew has set
 	done := err == nil && stop == nil
 	switch {
@@ -29,6 +30,8 @@ func (r *inline) conclude(ctx context.Context, x *Execution, body *Scope, result
 		return false, r.suspended(ctx, x)
 	case !done && ctx.Err() != nil:
 		return false, stopped(ctx, x.id)
+	case isDrained:
+		return false, drained
 	case isContinued:
 		return r.continued(ctx, x, next)
 	case brokenReplay(stop):
@@ -55,8 +58,7 @@ func (r *inline) again(ctx context.Context, x *Execution, err error) error {
 	for _, c := range x.doubted("", err) {
 		x.Hold(reopened(c))
 	}
-	last := journal.Event{Kind: journal.RunRequeued, Meta: meta(requeuedMeta{Reason: requeuedAgain})}
-	return cmp.Or(x.Finish(ctx, last, time.Time{}), errAgain)
+	return cmp.Or(x.Finish(ctx, requeue(RequeuedAgain), time.Time{}), errAgain)
 }
 
 // finish writes the last event.

@@ -70,13 +70,19 @@ func (r *inline) continued(ctx context.Context, x *Execution, c *continuing) (mo
 	if start.First == "" {
 		start.First, start.Part = x.id, 1
 	}
-	own := StartMeta{First: start.First, Part: start.Part + 1}
+	own := StartMeta{First: start.First, Part: start.Part + 1, Parent: x.parent}
 	link := journal.Link{Kind: journal.Continuation, Run: x.id}
 	id := fmt.Sprintf("%s~%d", own.First, own.Part)
-	_, err = x.settings.Store.Create(ctx, journal.NewRun{
-		Run:    journal.Run{ID: id, Kind: journal.WorkflowRun, Name: r.program.name, Version: r.program.version, Link: link},
+	next := journal.NewRun{
+		Run: journal.Run{
+			ID: id, Kind: journal.WorkflowRun, Name: r.program.name, Version: r.program.version, Link: link, Queue: x.Run().Queue,
+		},
 		Events: []journal.Event{{Kind: journal.RunStart, Time: Now(), Meta: meta(own), Payload: c.input}},
-	})
+	}
+	if next.Run.Queue != "" { // no worker is to take it before this one has ended, which is what wakes it
+		next.Events = append(next.Events, journal.Event{Kind: journal.RunSuspended, Time: Now(), Meta: meta(SuspendedMeta{})})
+	}
+	_, err = x.settings.Store.Create(ctx, next)
 	if errors.Is(err, journal.ErrExists) {
 		var there journal.Run
 		if there, err = x.settings.Store.Load(ctx, id); err == nil && there.Link != link {
@@ -90,6 +96,7 @@ func (r *inline) continued(ctx context.Context, x *Execution, c *continuing) (mo
 		_ = x.unread(ctx, err) // finish returns it
 		return false, r.finish(ctx, x, journal.Event{Kind: journal.RunRequeued})
 	}
+	x.next = id
 	last := journal.Event{Kind: journal.RunContinued, Meta: meta(continuedMeta{Next: id})}
 	return true, r.finish(ctx, x, last)
 }

@@ -18,13 +18,16 @@ import (
 type Execution struct {
 	settings Settings
 	id       string
-	mark     string // tells its leases from those of other executions
+	owner    string // names it in leases, and nothing else
 	record   *record
 	// ctx ends when the run is cancelled or lost, or Close is called.
 	ctx    context.Context //nolint:containedctx // its end is a fact of the execution
 	cancel context.CancelCauseFunc
 	keeper sync.WaitGroup
 	begun  time.Time
+	// parent is the run that has started this one, by itself or by what it continues; empty if none has. Next is the run that
+	// this one goes on as.
+	parent, next string
 	// changed says that messages may have come; nil if the store cannot say so. It is watched from before the run is taken.
 	changed <-chan struct{}
 	unwatch func()
@@ -45,6 +48,9 @@ type Execution struct {
 	failures map[weak.Pointer[journal.RecordedError]]FailedCall
 	// doubts are failures that were met again and that perhaps nobody has handled.
 	doubts map[FailedCall]bool
+	// timings are the calls of the user's code under way that have a timeout. Told is when the end of the context was seen.
+	timings map[*timing]struct{}
+	told    time.Time
 	// patience ends what is still tried of the store when the execution ends; zero while that has not begun.
 	patience time.Time
 }
@@ -92,7 +98,7 @@ func Create(ctx context.Context, s Settings, id string, fresh func() (journal.Ne
 
 func newExecution(ctx context.Context, s Settings, id string) *Execution {
 	x := &Execution{
-		settings: s, id: id, mark: rand.Text()[:8], begun: time.Now(), unwatch: func() {},
+		settings: s, id: id, owner: s.Owner + "/" + rand.Text()[:8], begun: time.Now(), unwatch: func() {},
 		flushing: make(chan struct{}, 1), failures: map[weak.Pointer[journal.RecordedError]]FailedCall{},
 		doubts: map[FailedCall]bool{},
 	}
@@ -109,6 +115,9 @@ func (x *Execution) opened(ctx context.Context, err error) (*Execution, error) {
 		return x, nil
 	}
 	x.unwatch()
+	if x.settings.assigned != nil && errors.Is(err, journal.ErrUnavailable) {
+		x.salvage(ctx, &StoreUnavailableError{RunID: x.id, Err: err})
+	}
 	if lost := (*journal.UnavailableError)(nil); errors.As(err, &lost) && lost.Unknown && x.lease.Token == 0 {
 		x.reclaim(ctx)
 	}
@@ -124,7 +133,7 @@ func (x *Execution) opened(ctx context.Context, err error) (*Execution, error) {
 
 // claim names this execution, and no other.
 func (x *Execution) claim() journal.Claim {
-	return journal.Claim{Owner: x.settings.Owner + "/" + x.mark, TTL: x.settings.LeaseTTL}
+	return journal.Claim{Owner: x.owner, TTL: x.settings.LeaseTTL}
 }
 
 // reclaim gets hold of a lease whose acknowledgement was lost, so that Close can give it up.
@@ -141,7 +150,15 @@ func (x *Execution) acquire(ctx context.Context) (err error) {
 		return err
 	}
 	x.head = x.lease.Head
+	return x.read(ctx)
+}
+
+// read reads what is recorded of the run, which the caller holds, and what was sent to it.
+func (x *Execution) read(ctx context.Context) (err error) {
 	if x.record, err = readRecord(ctx, x.settings, x.id, false); err != nil {
+		return err
+	}
+	if x.parent, err = x.record.parent(); err != nil {
 		return err
 	}
 	x.taken = x.record.taken
@@ -186,6 +203,7 @@ func storeError(id string, err error) error {
 	switch {
 	case errors.As(err, &locked):
 		return &RunLockedError{RunID: id, Owner: locked.Owner, Until: locked.Until}
+	case errors.As(err, new(*StoreUnavailableError)):
 	case errors.Is(err, journal.ErrUnavailable):
 		return &StoreUnavailableError{RunID: id, Err: err}
 	}
@@ -279,7 +297,7 @@ func (x *Execution) write(ctx context.Context, events []journal.Event, due time.
 		x.mu.Unlock()
 		return 0, err
 	}
-	lease, after := x.lease, x.head
+	lease, after, seen := x.lease, x.head, x.seen()
 	first = after + 1 + int64(len(x.held))
 	if len(x.held) > 0 {
 		events = append(x.held, events...)
@@ -292,7 +310,9 @@ func (x *Execution) write(ctx context.Context, events []journal.Event, due time.
 	deadline := time.Now().Add(storePatience)
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	err := outage("append", x.settings.Store.Append(ctx, lease, journal.Append{After: after, Events: events, Due: due}))
+	err := outage("append", x.settings.Store.Append(ctx, lease, journal.Append{
+		After: after, Events: events, Due: due, Seen: seen, Outbox: x.outbox(events),
+	}))
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err != nil {
@@ -301,7 +321,22 @@ func (x *Execution) write(ctx context.Context, events []journal.Event, due time.
 		return 0, x.broken
 	}
 	x.head = after + int64(len(events))
+	x.progressed(events)
 	return first, nil
+}
+
+// outbox is what goes to other runs with these events: the end of a child wakes its parent, and that of a run that goes on as
+// another one wakes that. A parent that runs its child itself sees the end without that.
+func (x *Execution) outbox(events []journal.Event) []journal.Letter {
+	switch last, a := events[len(events)-1].Kind, x.settings.assigned; {
+	case last == journal.RunContinued && x.Run().Queue != "":
+		return []journal.Letter{{Run: x.next, Message: journal.Message{
+			Kind: journal.ResumeMessage, Key: ownKeys + "continued", Time: Now(),
+		}}}
+	case last.Terminal() && a != nil && a.Taken.Run.ID == x.id:
+		return childEnded(x.id, x.parent)
+	}
+	return nil
 }
 
 // outage makes an outage of the end of our own time for a call: a store that is not done by then is out of reach.
@@ -372,29 +407,59 @@ func (x *Execution) Finish(ctx context.Context, last journal.Event, due time.Tim
 func (x *Execution) salvage(ctx context.Context, broken error) {
 	ctx, cancel := x.ending(ctx)
 	defer cancel()
-	last := journal.Event{Kind: journal.RunRequeued, Time: Now(), Took: x.Active() + time.Since(x.begun)}
 	var (
+		last    journal.Event
+		due     time.Time
 		outage  *StoreUnavailableError
 		refused *StoreError
 	)
 	switch {
 	case errors.As(broken, &outage):
-		last.Meta = meta(requeuedMeta{Reason: requeuedStore})
+		last, due = x.outageOver()
 	case errors.As(broken, &refused):
 		last = x.settings.failure(refused, refused.code())
 	default:
 		return // the run is somebody else's, or has ended
 	}
-	run, err := x.settings.Store.Load(ctx, x.id)
-	if err != nil || run.Status.Terminal() {
-		return
+	if x.record != nil {
+		last.Took = x.Active() + time.Since(x.begun)
 	}
 	x.mu.Lock()
-	lease := x.lease
+	lease, seen := x.lease, x.seen()
 	x.mu.Unlock()
-	if err := x.settings.Store.Append(ctx, lease, journal.Append{After: run.Head, Events: []journal.Event{last}}); err != nil {
-		x.settings.Logger.Warn("pawl: the end of an execution could not be recorded", "run", x.id, "error", err)
+	for wait := salvageWait; ; wait = min(2*wait, lastPatience) {
+		err := x.bury(ctx, lease, journal.Append{Events: []journal.Event{last}, Due: due, Seen: seen, Outbox: x.outbox([]journal.Event{last})})
+		if err == nil {
+			return
+		}
+		// A worker has the time of the lease, then others take the run from it.
+		if x.settings.assigned == nil || !errors.Is(err, journal.ErrUnavailable) || time.Now().Add(wait).After(lease.Until) {
+			x.settings.Logger.Warn("pawl: the end of an execution could not be recorded", "run", x.id, "error", err)
+			return
+		}
+		_ = waitUntil(ctx, time.Now().Add(wait), nil)
 	}
+}
+
+// salvageWait is how long a worker waits before it tries again to record that a run met an outage.
+const salvageWait = 50 * time.Millisecond
+
+// bury writes the last event of an execution that has broken off behind what there is, if the run has not ended.
+func (x *Execution) bury(ctx context.Context, lease journal.Lease, a journal.Append) error {
+	run, err := x.settings.Store.Load(ctx, x.id)
+	if err != nil || run.Status.Terminal() {
+		return err
+	}
+	a.After = run.Head
+	return x.settings.Store.Append(ctx, lease, a)
+}
+
+// seen is the number of the last message that is known. The caller holds mu.
+func (x *Execution) seen() int64 {
+	if n := len(x.inbox); n > 0 {
+		return x.inbox[n-1].Seq
+	}
+	return 0
 }
 
 // Close gives up the lease, if Finish has not ended the run, and waits for the execution's goroutine. It may be repeated.
@@ -411,7 +476,8 @@ func (x *Execution) Close(ctx context.Context) {
 	}
 	ctx, cancel := x.ending(ctx)
 	defer cancel()
-	if _, err := x.settings.Store.Renew(ctx, lease, 0); err != nil && !errors.Is(err, journal.ErrEnded) {
+	_, err := x.settings.Store.Renew(ctx, lease, 0)
+	if err != nil && !errors.Is(err, journal.ErrEnded) && !errors.Is(err, journal.ErrFenced) { // who has it already
 		x.settings.Logger.Warn("pawl: a lease could not be given up; it ends by itself", "run", x.id, "error", err)
 	}
 }

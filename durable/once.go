@@ -104,7 +104,7 @@ func (w *work) onTime(unknown OutcomeUnknownError) func(ctx context.Context) err
 	if !w.options.timed {
 		return run
 	}
-	w.options.timeout = 0
+	w.options.timeout, w.limit = 0, d
 	return func(outer context.Context) error {
 		deadline := time.Now().Add(d)
 		ctx, cancel := context.WithDeadlineCause(outer, deadline, &retrypolicy.TimeoutError{After: d})

@@ -20,8 +20,7 @@ type record struct {
 	// scopes are the events by scope, without those of the run itself.
 	scopes map[string][]journal.Event
 	taken  map[int64]bool // messages that were consumed
-	// requeued is when replays have failed.
-	requeued []time.Time
+	requeues requeues
 	// resting is what the run was last suspended on, without the scopes in which something has happened since.
 	resting []Wait
 	// strays are the calls that were made behind a failure that was reopened.
@@ -42,6 +41,8 @@ type StartMeta struct {
 	// First is the first run of a continuation chain, and Part the number of this one in it; empty and 0 outside of a chain.
 	First string `json:"first,omitempty"`
 	Part  int    `json:"part,omitempty"`
+	// Parent is the run that has started the first run of the chain; empty if none has.
+	Parent string `json:"parent,omitempty"`
 }
 
 // consumed is the Meta of an event that consumes a message.
@@ -58,6 +59,18 @@ type SuspendedMeta struct {
 type progress struct {
 	Taken  []int64       `json:"taken,omitempty"`
 	Active time.Duration `json:"active_ns,omitempty"`
+}
+
+// parent is the run that has started this one, by itself or by what it continues; empty if none has.
+func (r *record) parent() (string, error) {
+	if r.run.Link.Kind == journal.ChildOf {
+		return r.run.Link.Run, nil
+	}
+	var m StartMeta
+	if err := readMeta(r.start, &m); err != nil {
+		return "", &ReplayError{RunID: r.run.ID, Seq: r.start.Seq, Err: err}
+	}
+	return m.Parent, nil
 }
 
 // readRecord reads the start of a run and everything since its last checkpoint, or, if all is true, everything.
@@ -144,8 +157,11 @@ func newRecord(run journal.Run, events []journal.Event, rename func(string) stri
 
 // add takes an event. Copied says that it comes from another run.
 func (r *record) add(e journal.Event, copied bool) error {
+	if err := r.requeues.add(e); err != nil {
+		return err
+	}
 	switch e.Kind {
-	case journal.RunStart:
+	case journal.RunStart, journal.RunTaken:
 		return nil
 	case journal.RunSuspended:
 		var m SuspendedMeta
@@ -159,9 +175,6 @@ func (r *record) add(e journal.Event, copied bool) error {
 		return nil
 	case journal.RunRequeued:
 		r.active = e.Took
-		if isBrokenReplay(e) {
-			r.requeued = append(r.requeued, e.Time)
-		}
 		return nil
 	case journal.Checkpoint:
 		return r.addCheckpoint(e, copied)

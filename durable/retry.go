@@ -31,8 +31,8 @@ func (e *RetryError) Error() string {
 	return fmt.Sprintf("pawl: run %q cannot be retried (%s): it is %s, and only failed runs can be", e.RunID, e.Code, e.Status)
 }
 
-// PrepareRetry makes a new run that goes on where a failed one failed, and leaves it pending: Resume, or Run with the input
-// of the failed one, works on it. Everything recorded is copied and served, handled failures and answers included. What
+// PrepareRetry makes a new run that goes on where a failed one failed, and leaves it pending, in the queue of the failed one if
+// that had one: a worker, or Resume, or Run with the input of the failed one, works on it. Everything recorded is copied and served, handled failures and answers included. What
 // failed and was not handled is called again, and so are the steps behind it in its scope: what the workflow's error wraps
 // counts as not handled, even if it has cleaned up before it returned. Signals that were not consumed are copied, too.
 //
@@ -102,7 +102,7 @@ func (s Settings) retryOf(ctx context.Context, run journal.Run, newID string) (j
 	n := journal.NewRun{
 		Run: journal.Run{
 			ID: newID, Kind: run.Kind, Name: run.Name, Version: run.Version, Fingerprint: run.Fingerprint, Thread: run.Thread,
-			Link: journal.Link{Kind: journal.RetryOf, Run: run.ID},
+			Link: journal.Link{Kind: journal.RetryOf, Run: run.ID}, Queue: run.Queue,
 		},
 		Events: append([]journal.Event{start}, copied...),
 	}
@@ -130,7 +130,7 @@ func served(events []journal.Event, last journal.Event) ([]journal.Event, error)
 // withoutStops leaves out the events that are about one run's stops and end.
 func withoutStops(events []journal.Event) []journal.Event {
 	return slices.DeleteFunc(events, func(e journal.Event) bool {
-		return e.Kind.Terminal() || e.Kind == journal.RunSuspended || e.Kind == journal.RunRequeued
+		return e.Kind.Terminal() || e.Kind == journal.RunSuspended || e.Kind == journal.RunRequeued || e.Kind == journal.RunTaken
 	})
 }
 
@@ -147,5 +147,6 @@ func copiedMeta(object json.RawMessage, copied int) (json.RawMessage, error) {
 	fields["copied"] = meta(copied)
 	delete(fields, "first") // it begins a chain of its own
 	delete(fields, "part")
+	delete(fields, "parent")
 	return meta(fields), nil
 }

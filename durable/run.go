@@ -233,7 +233,9 @@ func (r *inline) fresh(input []byte) (journal.NewRun, error) {
 		return journal.NewRun{}, err
 	}
 	return journal.NewRun{
-		Run:    journal.Run{Kind: journal.WorkflowRun, Name: r.program.name, Version: r.program.version, Link: r.link},
+		Run: journal.Run{
+			Kind: journal.WorkflowRun, Name: r.program.name, Version: r.program.version, Link: r.link, Queue: r.settings.queue(),
+		},
 		Events: []journal.Event{{Kind: journal.RunStart, Time: Now(), Payload: payload}},
 	}, nil
 }

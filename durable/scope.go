@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -300,11 +301,17 @@ func (s *Scope) mayBegin(ctx context.Context) error {
 	case s.base != nil && s.base.Err() != nil:
 		s.stopped = s.base.Err()
 		return s.stopped
+	case !s.task && s.x.settings.assigned.drained(s.x):
+		s.stopped = &RunStoppedError{RunID: s.x.id, Cause: errDrained, kind: context.Canceled}
+		return s.stopped
 	case s.base == nil:
 		return ctx.Err()
 	}
 	return nil // should ctx have ended, then by the code's own doing, and that is for the call to record
 }
+
+// errDrained is the cause of a stop that the worker wants.
+var errDrained = errors.New("its worker ends")
 
 // endedAlone reports whether a context has ended and the run has not: it is one that the scope's code has made.
 func (s *Scope) endedAlone(ctx context.Context) bool {

@@ -30,7 +30,8 @@ type Settings struct {
 	// names; nil: none has.
 	Rename func(scope string) string
 
-	anyVersion bool // of a workflow's code will do
+	anyVersion bool        // of a workflow's code will do
+	assigned   *Assignment // of the worker that runs the run, and what the run has started; nil without a worker
 }
 
 const (

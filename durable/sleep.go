@@ -18,7 +18,8 @@ const sleepName = "sleep"
 
 // Sleep waits for d. The time at which it ends is recorded: a run that goes on later waits for the rest only. A d of 0 or
 // less is recorded as well, and returns at once. It ends within milliseconds when ctx ends or the run is cancelled, with
-// that error.
+// that error. In a worker a run that sleeps for more than a second is suspended, so that it holds nothing meanwhile: the
+// error is a *SuspendedError, and the code has to return.
 //
 // Two sleeps of one scope at the same time are an *OverlapError: give each its own Branch. A Sleep cannot be inside a step:
 // that is a *PlacementError. In a context that belongs to no run it just waits. All other errors are those of Step.
@@ -43,6 +44,9 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 	if err != nil {
 		return err
+	}
+	if s.x.settings.assigned != nil && time.Until(due) > longestNap && !s.endedAlone(ctx) {
+		return s.suspend(Wait{Scope: s.path, Due: due})
 	}
 	return waitUntil(ctx, due, s.x)
 }

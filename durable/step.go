@@ -75,12 +75,15 @@ type work struct {
 	run     func(ctx context.Context) error
 	result  func() any // of run
 	into    any        // a pointer to what is to be returned
+	// limit is the time an attempt may take where the options do not say so.
+	limit time.Duration
 }
 
 // perform calls the function as its options say, and returns how many attempts it took.
 func (w *work) perform(ctx context.Context, settings Settings, in *inStep) (attempts int, err error) {
 	_, err = retrypolicy.Do(ctx, w.options.loop(settings), func(ctx context.Context, attempt int) (_ struct{}, err error) {
 		attempts = attempt
+		defer in.timed(max(w.options.timeout, w.limit))()
 		defer task.Recover(fmt.Sprintf("step %q", w.name), &err)
 		return struct{}{}, w.run(in.context(ctx))
 	})

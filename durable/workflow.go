@@ -75,6 +75,25 @@ func (d *Definition[I, O]) Program() journal.Program {
 	return journal.Program{Kind: journal.WorkflowRun, Name: d.name, Version: d.version}
 }
 
+// Execute implements Executable.
+func (d *Definition[I, O]) Execute(ctx context.Context, a *Assignment) error {
+	r := inline{settings: a.Settings, program: d.program()}
+	x, err := a.Open(ctx, a.Settings)
+	if err != nil {
+		return openError(ctx, a.Taken.Lease.Run, err)
+	}
+	defer x.Close(ctx)
+	if err := r.matches(x.Run(), x.Start(), nil); err != nil {
+		return x.BrokenAttempt(ctx, err)
+	}
+	r.settings = x.settings
+	_, err = r.execute(ctx, x, new(O))
+	if err == errAgain { //nolint:errorlint // just what conclude has returned
+		return nil // it is in its queue
+	}
+	return err
+}
+
 // NewRun describes a run of the workflow that begins with in. It implements Starter; Run makes runs by itself. Errors: an
 // *OptionError if the workflow is not usable, a *journal.NotSerializableError or *journal.PayloadTooLargeError if in is not,
 // and those of a codec.
@@ -97,6 +116,11 @@ func (d *Definition[I, O]) Result(s Settings, run string, last journal.Event) (O
 		return zero, &ReplayError{RunID: run, Seq: last.Seq, Err: err}
 	}
 	return out, nil
+}
+
+// identity names the runs of the program.
+func (p *program) identity() journal.Program {
+	return journal.Program{Kind: journal.WorkflowRun, Name: p.name, Version: p.version}
 }
 
 // program is a workflow without its types.

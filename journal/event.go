@@ -37,6 +37,7 @@ const (
 	RunStart     Kind = "run:start"     // the first event of every run
 	RunSuspended Kind = "run:suspended" // the run waits for a message or a time
 	RunRequeued  Kind = "run:requeued"  // the attempt was given up; another is to follow
+	RunTaken     Kind = "run:taken"     // a worker goes on with a run whose owner was lost
 	RunComplete  Kind = "run:complete"  // terminal: the result
 	RunError     Kind = "run:error"     // terminal: the failure
 	RunCancelled Kind = "run:cancelled" // terminal: cancelled by somebody
@@ -79,6 +80,8 @@ func (k Kind) status() Status {
 		return Suspended
 	case RunRequeued:
 		return Pending
+	case RunTaken:
+		return Running
 	case RunComplete:
 		return Completed
 	case RunError:

@@ -1,6 +1,8 @@
 package superstep
 
 import (
+	"context"
+
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
 )
@@ -17,6 +19,15 @@ func (r *Runner[S, U]) Program() journal.Program {
 // *journal.PayloadTooLargeError if in is not usable, and those of a codec.
 func (r *Runner[S, U]) NewRun(s durable.Settings, in S) (journal.NewRun, error) {
 	return r.newRunWith(s, &in, nil)
+}
+
+// Execute implements durable.Executable. The run is kept in the worker's store, whatever the runner's own is.
+func (r *Runner[S, U]) Execute(ctx context.Context, a *durable.Assignment) error {
+	o := &runOptions{id: a.Taken.Lease.Run, named: true, existing: true, assignment: a}
+	t := r.newTrunk(new(S), o.id, r.newEvents())
+	t.run.stopping = a.Draining()
+	_, err := r.execute(ctx, t, o)
+	return err
 }
 
 // Result reads the last event of a run that has completed. It implements durable.Starter. A state that cannot be read is a

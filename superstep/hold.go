@@ -33,18 +33,10 @@ func (r *Runner[S, U]) settings(o *runOptions) durable.Settings {
 // somebody or lost.
 func (r *Runner[S, U]) hold(ctx context.Context, t *trunk[S, U], o *runOptions) (context.Context, func(), error) {
 	in := &t.driver.m.state // until it is read back
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && (o == nil || o.assignment == nil) { // a lease is to be given up
 		return ctx, nil, t.run.ended(ctx)
 	}
-	fresh := func() (journal.NewRun, error) { return r.newRun(in, o) }
-	open := durable.Open
-	switch {
-	case o == nil || !o.named:
-		open = durable.Create
-	case o.existing:
-		fresh = nil
-	}
-	x, err := open(ctx, r.settings(o), t.run.id, fresh)
+	x, err := r.open(ctx, t.run.id, in, o)
 	if err != nil {
 		if ended := ctx.Err(); ended != nil && errors.Is(err, ended) {
 			err = t.run.ended(ctx)
@@ -65,6 +57,9 @@ func (r *Runner[S, U]) hold(ctx context.Context, t *trunk[S, U], o *runOptions) 
 		salt, err = saltOf(x)
 	}
 	if err != nil {
+		if o != nil && o.assignment != nil { // as a run that cannot be replayed
+			err = x.BrokenAttempt(ctx, err)
+		}
 		return ctx, nil, err
 	}
 	held = true
@@ -74,6 +69,21 @@ func (r *Runner[S, U]) hold(ctx context.Context, t *trunk[S, U], o *runOptions) 
 		stop()
 		x.Close(ctx)
 	}, nil
+}
+
+// open takes the run, or makes it.
+func (r *Runner[S, U]) open(ctx context.Context, id string, in *S, o *runOptions) (*durable.Execution, error) {
+	s := r.settings(o)
+	switch fresh := func() (journal.NewRun, error) { return r.newRun(in, o) }; {
+	case o == nil || !o.named:
+		return durable.Create(ctx, s, id, fresh)
+	case o.assignment != nil:
+		return o.assignment.Open(ctx, s)
+	case o.existing:
+		return durable.Open(ctx, s, id, nil)
+	default:
+		return durable.Open(ctx, s, id, fresh)
+	}
 }
 
 // newRun describes a run that starts from in.
@@ -270,7 +280,7 @@ func (l *ledger[S, U]) stopped(ctx context.Context) error {
 	if l.d.run.timeout == nil {
 		return l.x.Flush(ctx)
 	}
-	return l.x.Finish(ctx, journal.Event{Kind: journal.RunRequeued, Meta: json.RawMessage(`{"reason":"stopped"}`)}, time.Time{})
+	return l.x.Finish(ctx, durable.Stopped(), time.Time{})
 }
 
 // cancelled records that somebody has cancelled the run.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/graph"
 )
 
@@ -20,7 +21,8 @@ type runOptions struct {
 	anyway        bool
 	named         bool // by RunID
 	// Set by who calls execute:
-	existing bool // the run must be there already; its input is not compared
+	existing   bool                // the run must be there already; its input is not compared
+	assignment *durable.Assignment // by a worker
 }
 
 // RunID names the run; without it a run gets a random name. It is any non-empty string, and only ever data. With a Store, a

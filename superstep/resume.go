@@ -179,6 +179,7 @@ func (r *Runner[S, U]) forked(ctx context.Context, id string, superStep int, edi
 	}
 	n := journal.NewRun{Run: past.x.Run()}
 	n.Run.Link, n.Run.Thread = journal.Link{Kind: journal.ForkOf, Run: id, SuperStep: superStep}, ""
+	n.Run.Queue, n.Run.Dedup = "", "" // who forks it runs it
 	if o != nil {
 		n.Run.Thread = o.thread
 	}

@@ -192,7 +192,7 @@ func (r *Runner[S, U]) execute(ctx context.Context, t *trunk[S, U], o *runOption
 	}
 	defer r.dismiss()
 	limit := r.cfg.RunTimeout
-	if r.cfg.Store != nil {
+	if r.cfg.Store != nil || o != nil && o.assignment != nil {
 		var (
 			release func()
 			err     error
