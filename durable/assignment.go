@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -58,7 +59,8 @@ func (a *Assignment) drained(x *Execution) bool {
 // owner was lost, that is recorded first. A run that has used up a budget is ended, and the error is its *RunFailedError; all
 // other errors are those of the function Open.
 func (a *Assignment) Open(ctx context.Context, s Settings) (*Execution, error) {
-	s.Store, s.LeaseTTL, s.Owner, s.Logger = a.Settings.Store, a.Settings.LeaseTTL, a.Settings.Owner, a.Settings.Logger
+	own := a.Settings
+	s.Store, s.LeaseTTL, s.Heartbeat, s.Owner, s.Logger = own.Store, own.LeaseTTL, own.Heartbeat, own.Owner, own.Logger
 	s.assigned = a
 	lease := a.Taken.Lease
 	x := newExecution(ctx, s.withDefaults(), lease.Run)
@@ -66,6 +68,43 @@ func (a *Assignment) Open(ctx context.Context, s Settings) (*Execution, error) {
 	a.execution.Store(x)
 	return x.opened(ctx, x.adopt(ctx))
 }
+
+// Strand ends a run that no worker has served for so long, with CodeNoWorker.
+func (a *Assignment) Strand(ctx context.Context, waited time.Duration) error {
+	a.Settings.assigned = a
+	lease, p := a.Taken.Lease, a.Taken.Run.Program()
+	x := newExecution(ctx, a.Settings.withDefaults(), lease.Run)
+	defer x.Close(ctx)
+	defer x.unwatch()
+	x.owner, x.lease, x.head = lease.Owner, lease, lease.Head
+	var err error
+	if x.parent, err = parentOf(ctx, x.settings.Store, x.id); err != nil {
+		return err
+	}
+	x.record = &record{run: a.Taken.Run}
+	err = &NoWorkerError{RunID: x.id, Program: p, Waited: waited}
+	e := x.settings.failure(err, CodeNoWorker)
+	m, _ := FailureOf(e) // it was just made
+	m.Detail = map[string]string{"name": p.Name, "version": p.Version, "fingerprint": p.Fingerprint, "queue": a.Taken.Run.Queue}
+	e.Meta = meta(m)
+	return x.Finish(ctx, e, time.Time{})
+}
+
+// NoWorkerError says that a run was failed since no worker of its queue has served its program for too long.
+type NoWorkerError struct {
+	RunID   string
+	Program journal.Program
+	Waited  time.Duration
+}
+
+// Error names the run, the program and the time.
+func (e *NoWorkerError) Error() string {
+	return fmt.Sprintf("pawl: run %q: no worker has served %s %q (version %q, fingerprint %q) for %v: register it with a worker of the "+
+		"run's queue, and retry the run", e.RunID, e.Program.Kind, e.Program.Name, e.Program.Version, e.Program.Fingerprint, e.Waited)
+}
+
+// Unretryable is true.
+func (e *NoWorkerError) Unretryable() bool { return true }
 
 // adopt reads what an execution needs whose lease was taken by others.
 func (x *Execution) adopt(ctx context.Context) error {
@@ -91,7 +130,9 @@ func (x *Execution) adopt(ctx context.Context) error {
 }
 
 // serves reports whether the worker runs a program. In a process without a worker everything is run.
-func (a *Assignment) serves(p journal.Program) bool { return a == nil || slices.Contains(a.Programs, p) }
+func (a *Assignment) serves(p journal.Program) bool {
+	return a == nil || slices.Contains(a.Programs, p)
+}
 
 // queue is where the runs go that a run starts.
 func (s Settings) queue() string {

@@ -485,7 +485,7 @@ func (x *Execution) Close(ctx context.Context) {
 // keep renews the lease and hears of cancellations until the execution ends.
 func (x *Execution) keep() {
 	defer x.unwatch()
-	renew := time.NewTicker(max(x.settings.LeaseTTL/3, time.Millisecond))
+	renew := time.NewTicker(x.settings.Heartbeat)
 	defer renew.Stop()
 	var poll <-chan time.Time
 	if x.changed == nil {

@@ -18,8 +18,8 @@ type record struct {
 	replaying bool
 	active    time.Duration
 	// scopes are the events by scope, without those of the run itself.
-	scopes map[string][]journal.Event
-	taken  map[int64]bool // messages that were consumed
+	scopes   map[string][]journal.Event
+	taken    map[int64]bool // messages that were consumed
 	requeues requeues
 	// resting is what the run was last suspended on, without the scopes in which something has happened since.
 	resting []Wait

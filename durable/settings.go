@@ -18,8 +18,9 @@ type Settings struct {
 	Codec journal.Codec
 	// PayloadLimit is the most bytes that one value may have as JSON; 0 is journal.DefaultPayloadLimit.
 	PayloadLimit int
-	// LeaseTTL is how long a run is held without a word from its owner; 0 is 30 s. The lease is renewed thrice in that time.
-	LeaseTTL time.Duration
+	// LeaseTTL is how long a run is held without a word from its owner; 0 is 30 s. Heartbeat is how often the lease is
+	// renewed; 0 is thrice in that time.
+	LeaseTTL, Heartbeat time.Duration
 	// Owner names the process in leases, for people: each execution adds something of its own. Empty: "inline".
 	Owner string
 	// Classifier finds the class of recorded failures; nil is classifier.Default().
@@ -36,6 +37,7 @@ type Settings struct {
 
 const (
 	defaultLeaseTTL = 30 * time.Second
+	renewals        = 3 // of a lease, in its time
 	defaultOwner    = "inline"
 	// storePatience bounds the calls that end an execution, when nobody is left who could cancel them.
 	storePatience = 30 * time.Second
@@ -53,6 +55,9 @@ func (s Settings) fault() error {
 	if s.LeaseTTL < 0 {
 		bad = append(bad, fmt.Errorf("LeaseTTL %v is less than 0: 0 is the default", s.LeaseTTL))
 	}
+	if s.Heartbeat < 0 {
+		bad = append(bad, fmt.Errorf("Heartbeat %v is less than 0: 0 is the default", s.Heartbeat))
+	}
 	if len(bad) == 0 {
 		return nil
 	}
@@ -65,6 +70,9 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.LeaseTTL == 0 {
 		s.LeaseTTL = defaultLeaseTTL
+	}
+	if s.Heartbeat == 0 {
+		s.Heartbeat = max(s.LeaseTTL/renewals, time.Millisecond)
 	}
 	if s.Owner == "" {
 		s.Owner = defaultOwner

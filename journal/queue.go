@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// DefaultQueue is the queue that runs are started in, and workers take runs from, unless another one is named.
+const DefaultQueue = "default"
+
 // Queue is a store from which workers take runs. A run of a queue is ready
 //
 //   - pending: from its Due on

@@ -32,7 +32,7 @@ func (r *Runner[S, U]) settings(o *runOptions) durable.Settings {
 // hold takes the run, or makes it, and gives the trunk its ledger. The context also ends when the run is cancelled by
 // somebody or lost.
 func (r *Runner[S, U]) hold(ctx context.Context, t *trunk[S, U], o *runOptions) (context.Context, func(), error) {
-	in := &t.driver.m.state // until it is read back
+	in := &t.driver.m.state                                    // until it is read back
 	if ctx.Err() != nil && (o == nil || o.assignment == nil) { // a lease is to be given up
 		return ctx, nil, t.run.ended(ctx)
 	}

@@ -1,0 +1,61 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/pawl-go/pawl/durable"
+	"github.com/pawl-go/pawl/journal"
+)
+
+// tell logs what has become of an attempt: no value of the run, and no text of an error of its code.
+func (t *taker) tell(run journal.Taken, err error) {
+	log := t.log.With("run", run.Run.ID, "name", run.Run.Name)
+	var (
+		failed  *durable.RunFailedError
+		lost    *durable.RunLostError
+		blocked *durable.BlockedError
+		store   *durable.StoreUnavailableError
+	)
+	switch {
+	case err == nil:
+		log.Debug("pawl: run has completed")
+	case errors.As(err, new(*durable.SuspendedError)):
+		log.Debug("pawl: run waits")
+	case errors.As(err, &lost):
+		log.Warn("pawl: run was taken by another owner, or has ended; this worker stands down", "error", lost)
+	case errors.As(err, &store):
+		log.Warn("pawl: run was requeued: the store is out of reach", "error", store)
+	case errors.As(err, &blocked):
+		// Attend has said so.
+	case errors.As(err, new(*durable.RunCancelledError)):
+		log.Info("pawl: run was cancelled")
+	case errors.As(err, &failed):
+		log.Info("pawl: run has failed", "code", failed.Code, "class", failed.Class, "user_code", failed.UserCode)
+	case errors.Is(err, context.Canceled):
+		log.Info("pawl: run was stopped, and is free for others")
+	case errors.As(err, new(*durable.NonDeterminismError)):
+		log.Error("pawl: run cannot be replayed; it is requeued", "error", err)
+	default:
+		log.Error("pawl: run could not be gone on with; it is requeued", slog.Any("error", err))
+	}
+}
+
+// settled reports whether an attempt has come to something that its journal says.
+func settled(err error) bool {
+	for _, is := range []func() bool{
+		func() bool { return err == nil },
+		func() bool { return errors.As(err, new(*durable.SuspendedError)) },
+		func() bool { return errors.As(err, new(*durable.RunFailedError)) },
+		func() bool { return errors.As(err, new(*durable.RunCancelledError)) },
+		func() bool { return errors.As(err, new(*durable.RunLostError)) },
+		func() bool { return errors.As(err, new(*durable.StoreUnavailableError)) },
+		func() bool { return errors.As(err, new(*durable.BlockedError)) },
+	} {
+		if is() {
+			return true
+		}
+	}
+	return false
+}
