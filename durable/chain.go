@@ -89,6 +89,19 @@ func continuation(ctx context.Context, s Settings, run journal.Run) (m continued
 	return m, nil
 }
 
+// Last returns the run that a run goes on as in the end: itself, if it was not continued as new. Signals that were not
+// consumed are sent on.
+//
+// Errors: a *journal.NotFoundError, a *ContinuationChainError, a *ReplayError if an event cannot be read, and those of the
+// store.
+func Last(ctx context.Context, store journal.Store, id string, opts ...CommonOption) (journal.Run, error) {
+	o, err := newSendOptions(store, opts)
+	if err != nil {
+		return journal.Run{}, err
+	}
+	return last(ctx, o.settings, id)
+}
+
 // last returns the run that a run goes on as in the end: itself, if it was not continued.
 func last(ctx context.Context, s Settings, id string) (journal.Run, error) {
 	for seen := (chain{}); ; {

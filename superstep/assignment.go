@@ -23,11 +23,40 @@ func (r *Runner[S, U]) NewRun(s durable.Settings, in S) (journal.NewRun, error) 
 
 // Execute implements durable.Executable. The run is kept in the worker's store, whatever the runner's own is.
 func (r *Runner[S, U]) Execute(ctx context.Context, a *durable.Assignment) error {
-	o := &runOptions{id: a.Taken.Lease.Run, named: true, existing: true, assignment: a}
+	return r.assigned(ctx, a, nil)
+}
+
+func (r *Runner[S, U]) assigned(ctx context.Context, a *durable.Assignment, m *Migration) error {
+	o := &runOptions{id: a.Taken.Lease.Run, named: true, existing: true, assignment: a, migration: m}
 	t := r.newTrunk(new(S), o.id, r.newEvents())
 	t.run.stopping = a.Draining()
 	_, err := r.execute(ctx, t, o)
 	return err
+}
+
+// Older is what a worker is given, along with the runner, to go on with runs that an older version of the graph has begun: the
+// one of this fingerprint. A migration that names nodes which are not there, or are there still, is an error.
+func (r *Runner[S, U]) Older(fingerprint string, m Migration) (durable.Executable, error) {
+	if err := m.check(r.g.NodeNames()); err != nil {
+		return nil, err
+	}
+	return older[S, U]{r: r, fingerprint: fingerprint, migration: m}, nil
+}
+
+type older[S, U any] struct {
+	r           *Runner[S, U]
+	fingerprint string
+	migration   Migration
+}
+
+func (o older[S, U]) Program() journal.Program {
+	p := o.r.Program()
+	p.Fingerprint = o.fingerprint
+	return p
+}
+
+func (o older[S, U]) Execute(ctx context.Context, a *durable.Assignment) error {
+	return o.r.assigned(ctx, a, &o.migration)
 }
 
 // Result reads the last event of a run that has completed. It implements durable.Starter. A state that cannot be read is a
