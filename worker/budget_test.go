@@ -1,0 +1,316 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-go/pawl/client"
+	"github.com/pawl-go/pawl/durable"
+	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/journal/journaltest"
+	"github.com/pawl-go/pawl/journal/memory"
+	"github.com/pawl-go/pawl/worker"
+)
+
+func TestTheLossOfAnOwnerIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		var kill func()
+		victim := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
+			return durable.Step(ctx, "times two", func(context.Context) (int, error) {
+				kill()
+				return 0, nil
+			})
+		})
+		kill, stop := f.mortal(worker.Config{LockTTL: time.Minute}, victim)
+		defer stop()
+		h, err := client.Start(t.Context(), f.c, double, 1, client.ID("d"))
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		defer f.work(worker.Config{}, double)()
+		out, err := h.Result(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 2, out)
+		events := f.events("d")
+		assert.Equal(t, []journal.Kind{
+			journal.RunStart, journal.RunRequeued, journal.RunTaken, journal.StepDone, journal.RunComplete,
+		}, kinds(events))
+		assert.JSONEq(t, `{"reason":"owner_gone"}`, string(events[1].Meta))
+	})
+}
+
+func TestARunThatKillsItsWorkersIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		killed := 0
+		for range 6 {
+			var kill func()
+			victim := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
+				return durable.Step(ctx, "times two", func(context.Context) (int, error) {
+					killed++
+					kill()
+					return 0, nil
+				})
+			})
+			var stop func()
+			kill, stop = f.mortal(worker.Config{LockTTL: time.Minute}, victim)
+			defer stop()
+		}
+		h, err := client.Start(t.Context(), f.c, double, 1, client.ID("d"))
+		require.NoError(t, err)
+		_, err = h.Result(t.Context())
+		var failed *durable.RunFailedError
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, durable.CodeMaxRetries, failed.Code)
+		assert.Equal(t, 4, killed, "the first owner, and three retries")
+		last := f.events("d")
+		m, err := durable.FailureOf(last[len(last)-1])
+		require.NoError(t, err)
+		assert.Equal(t, map[string]string{"attempts": "4", "cause": "owner_gone"}, m.Detail)
+	})
+}
+
+func lastFailure(t *testing.T, events []journal.Event) durable.FailureMeta {
+	t.Helper()
+	last := events[len(events)-1]
+	require.Equal(t, journal.RunError, last.Kind)
+	m, err := durable.FailureOf(last)
+	require.NoError(t, err)
+	return m
+}
+
+// reasons are those of the requeues among events.
+func reasons(t *testing.T, events []journal.Event) []durable.RequeueReason {
+	t.Helper()
+	var all []durable.RequeueReason
+	for _, e := range events {
+		if e.Kind == journal.RunRequeued {
+			var m struct{ Reason durable.RequeueReason }
+			require.NoError(t, json.Unmarshal(e.Meta, &m))
+			all = append(all, m.Reason)
+		}
+	}
+	return all
+}
+
+func TestProgressRefillsTheBudgetOfLostOwners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		const steps = 4
+		killed := map[int]int{} // twice in each step
+		for range 2*steps + 1 {
+			var kill, stop func()
+			victim := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
+				for i := range steps {
+					_, err := durable.Step(ctx, "step", func(context.Context) (int, error) {
+						if killed[i] < 2 {
+							killed[i]++
+							kill()
+						}
+						return i, nil
+					})
+					if err != nil {
+						return 0, err
+					}
+				}
+				return n, nil
+			})
+			kill, stop = f.mortal(worker.Config{LockTTL: time.Minute}, victim)
+			defer stop()
+		}
+		h, err := client.Start(t.Context(), f.c, double, 7, client.ID("d"))
+		require.NoError(t, err)
+		out, err := h.Result(t.Context())
+		require.NoError(t, err, "eight owners were lost, but never more than two in a row")
+		assert.Equal(t, 7, out)
+		assert.Len(t, reasons(t, f.events("d")), 2*steps)
+	})
+}
+
+// An outage that is over before the lease ends requeues the run as store_unavailable.
+func TestAnOutageRequeuesTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		process := journaltest.NewFaulty(f.store)
+		calls := 0
+		wf := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
+			return durable.Step(ctx, "step", func(context.Context) (int, error) {
+				if calls++; calls == 1 {
+					process.Outage(true)
+					time.AfterFunc(5*time.Second, func() { process.Outage(false) })
+				}
+				return 2 * n, nil
+			})
+		})
+		defer f.work(worker.Config{Store: process}, wf)()
+		h, err := client.Start(t.Context(), f.c, double, 4, client.ID("d"))
+		require.NoError(t, err)
+		out, err := h.Result(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 8, out)
+		assert.Equal(t, 2, calls, "a step whose outcome was not written is called again")
+		assert.Equal(t, []durable.RequeueReason{durable.RequeuedStore}, reasons(t, f.events("d")))
+	})
+}
+
+// "If an outage outlasts the store's lock_ttl, the lock lapses and the orphan sweep requeues as owner_gone, spending max_retries."
+func TestAnOutageThatOutlastsTheLeaseIsTheLossOfTheOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		process := journaltest.NewFaulty(f.store)
+		calls := 0
+		wf := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
+			return durable.Step(ctx, "step", func(context.Context) (int, error) {
+				if calls++; calls == 1 {
+					process.Outage(true)
+					time.AfterFunc(5*time.Minute, func() { process.Outage(false) })
+				}
+				return 2 * n, nil
+			})
+		})
+		defer f.work(worker.Config{Store: process}, wf)()
+		h, err := client.Start(t.Context(), f.c, double, 4, client.ID("d"))
+		require.NoError(t, err)
+		_, err = h.Result(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []durable.RequeueReason{durable.RequeuedOwner}, reasons(t, f.events("d")))
+	})
+}
+
+func TestOutagesSpendABudgetOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		process := journaltest.NewFaulty(f.store)
+		calls := 0
+		wf := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
+			return durable.Step(ctx, "step", func(context.Context) (int, error) {
+				calls++
+				process.FailWrite(1, journaltest.Before, journaltest.OpAppend)
+				return 0, nil
+			})
+		})
+		defer f.work(worker.Config{Store: process}, wf)()
+		h, err := client.Start(t.Context(), f.c, double, 4, client.ID("d"))
+		require.NoError(t, err)
+		_, err = h.Result(t.Context())
+		var failed *durable.RunFailedError
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, durable.CodeStoreDown, failed.Code)
+		assert.Equal(t, 21, calls, "max_store_requeues is 20")
+		assert.Equal(t, "21", lastFailure(t, f.events("d")).Detail["attempts"])
+	})
+}
+
+// What is recorded and the code do not go together: 3 retries within an hour, then a terminal run:error.
+func TestAReplayThatFailsSpendsThePoisonBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		began := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
+			if _, err := durable.Step(ctx, "a", func(context.Context) (int, error) { return n, nil }); err != nil {
+				return 0, err
+			}
+			return durable.WaitForSignal[int](ctx, "go")
+		})
+		h, err := client.Start(t.Context(), f.c, double, 4, client.ID("d"))
+		require.NoError(t, err)
+		stop := f.work(worker.Config{}, began)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		stop()
+		require.NoError(t, h.Signal(t.Context(), "go", 1))
+		calls := 0
+		changed := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
+			calls++
+			return durable.Step(ctx, "b", func(context.Context) (int, error) { return n, nil })
+		})
+		defer f.work(worker.Config{}, changed)()
+		_, err = h.Result(t.Context())
+		var failed *durable.RunFailedError
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, durable.CodeReplayFailed, failed.Code)
+		assert.Equal(t, 4, calls)
+		assert.Equal(t, []durable.RequeueReason{durable.RequeuedReplay, durable.RequeuedReplay, durable.RequeuedReplay}, reasons(t, f.events("d")))
+	})
+}
+
+func TestCodeThatIgnoresTheEndOfItsContextSpendsThePoisonBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		free := make(chan struct{})
+		wf := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
+			return durable.Step(ctx, "deaf", func(context.Context) (int, error) {
+				<-free
+				return 0, nil
+			}, durable.Timeout(time.Second))
+		})
+		w, err := worker.New(worker.Config{Store: f.store, LockTTL: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		require.NoError(t, w.Register(wf))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		begun := time.Now()
+		h, err := client.Start(t.Context(), f.c, double, 4, client.ID("d"))
+		require.NoError(t, err)
+		_, err = h.Result(t.Context())
+		var failed *durable.RunFailedError
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, durable.CodeMaxRetries, failed.Code)
+		m := lastFailure(t, f.events("d"))
+		assert.Equal(t, "EventLoopBlocked", m.Type)
+		assert.Equal(t, map[string]string{"attempts": "4", "cause": "loop_blocked"}, m.Detail)
+		assert.InDelta(t, 4*30, time.Since(begun).Seconds(), 10, "each attempt had max(3 x LockTTL, timeout)")
+		cancel()
+		var left *worker.LeftBehindError
+		require.ErrorAs(t, <-done, &left)
+		assert.Equal(t, 4, left.Calls)
+		close(free)
+	})
+}
+
+// A store that refuses an event of a live run: run:error with the store's reason, not retried.
+func TestARefusedEventEndsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		store := &refusing{Store: f.store.(*memory.Store)}
+		calls := 0
+		wf := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
+			return durable.Step(ctx, "step", func(context.Context) (int, error) {
+				calls++
+				store.refuse.Store(true)
+				return 2 * n, nil
+			})
+		})
+		defer f.work(worker.Config{Store: store}, wf)()
+		h, err := client.Start(t.Context(), f.c, double, 4, client.ID("d"))
+		require.NoError(t, err)
+		_, err = h.Result(t.Context())
+		var failed *durable.RunFailedError
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, durable.CodeEventRefused, failed.Code)
+		assert.Equal(t, 1, calls)
+		assert.Equal(t, "not now", lastFailure(t, f.events("d")).Detail["detail"])
+	})
+}
+
+// refusing refuses one append.
+type refusing struct {
+	*memory.Store
+
+	refuse atomic.Bool
+}
+
+func (s *refusing) Append(ctx context.Context, l journal.Lease, a journal.Append) error {
+	if s.refuse.CompareAndSwap(true, false) {
+		return &journal.RefusedError{Run: l.Run, Reason: journal.ErrConflict, Detail: "not now"}
+	}
+	return s.Store.Append(ctx, l, a)
+}
