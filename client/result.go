@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -30,16 +29,12 @@ func (h *Handle[O]) Result(ctx context.Context) (O, error) {
 func (c *Client) await(ctx context.Context, id string) (*durable.EndedError, error) {
 	w := c.newWait(ctx)
 	for {
-		run, err := w.run(id)
-		if err != nil {
-			return nil, c.awaited(ctx, id, w, err)
-		}
-		switch {
-		case run.Status == journal.Continued:
-			id, err = w.next(run)
-		case run.Status.Terminal():
+		run, err := w.last(id)
+		if err == nil && run.Status.Terminal() {
 			return c.outcome(w, run)
-		default:
+		}
+		if err == nil {
+			id = run.ID
 			err = w.pause()
 		}
 		if err != nil {
@@ -76,51 +71,18 @@ func (c *Client) awaited(ctx context.Context, id string, w *wait, err error) err
 	return c.explained(ctx, id, err)
 }
 
-// next is the run that a run was continued as.
-func (w *wait) next(run journal.Run) (string, error) {
-	last, err := w.event(run.ID, run.Head)
-	if err != nil {
-		return run.ID, err
-	}
-	var m struct {
-		Next string `json:"next"`
-	}
-	if err := json.Unmarshal(last.Meta, &m); err != nil || m.Next == "" {
-		return run.ID, &durable.ReplayError{RunID: run.ID, Seq: last.Seq, Err: errors.Join(errNoNext, err)}
-	}
-	broken := func(reason durable.ChainReason) error {
-		return &durable.ContinuationChainError{RunID: run.ID, Next: m.Next, Reason: reason}
-	}
-	w.seen[run.ID] = true
-	next, err := w.run(m.Next)
-	switch {
-	case w.seen[m.Next]:
-		return run.ID, broken(durable.ChainCycle)
-	case errors.Is(err, journal.ErrNotFound):
-		return run.ID, broken(durable.ChainMissing)
-	case err != nil:
-		return run.ID, err
-	case next.Link != journal.Link{Kind: journal.Continuation, Run: run.ID}:
-		return run.ID, broken(durable.ChainForeign)
-	}
-	return m.Next, nil
-}
-
-var errNoNext = errors.New("it does not say which run goes on")
-
 // wait looks at runs again and again.
 type wait struct {
 	ctx    context.Context //nolint:containedctx // of the one call that waits
 	client *Client
 	delay  time.Duration // until the next look
-	seen   map[string]bool
 	// fault is the last error of a store that is out of reach, and down since when it is.
 	fault error
 	down  time.Time
 }
 
 func (c *Client) newWait(ctx context.Context) *wait {
-	w := &wait{ctx: ctx, client: c, seen: map[string]bool{}}
+	w := &wait{ctx: ctx, client: c}
 	w.soon()
 	return w
 }
@@ -139,6 +101,12 @@ func (w *wait) pause() error {
 	case <-timer.C:
 		return nil
 	}
+}
+
+// last reads the record of the run that a run goes on as in the end.
+func (w *wait) last(id string) (run journal.Run, err error) {
+	err = w.patiently(func() (err error) { run, err = durable.Last(w.ctx, w.client.store, id, w.client.using()); return err })
+	return run, err
 }
 
 // run reads the record of a run.
