@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// errDrained is the cause of the end of runs whose worker ends.
+// drainedError is the cause of the end of runs whose worker ends.
 type drainedError struct{}
 
 func (drainedError) Error() string { return "pawl: the worker ends" }
@@ -16,6 +16,7 @@ func (drainedError) Is(target error) bool { return target == context.Canceled }
 
 // drain lets the runs under way stop where they can within Grace, and ends the others.
 func (w *Worker) drain(executions *sync.WaitGroup, end context.CancelCauseFunc) {
+	close(w.draining)
 	w.mu.Lock()
 	n := len(w.active)
 	for a := range w.active {

@@ -148,7 +148,7 @@ func (t *taker) execute(run journal.Taken) {
 		if !settled(err) { // else it would be taken again and again
 			select {
 			case <-time.After(throttle):
-			case <-t.runs.Done():
+			case <-t.draining:
 			}
 		}
 		t.mu.Lock()

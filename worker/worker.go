@@ -17,6 +17,7 @@ type Worker struct {
 	store    journal.Queue
 	settings durable.Settings
 	slots    chan struct{} // one for each run under way
+	draining chan struct{} // closed when no more runs are taken
 
 	mu       sync.Mutex
 	begun    bool
@@ -31,7 +32,10 @@ func New(cfg Config) (*Worker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	w := &Worker{cfg: cfg.withDefaults(), code: map[journal.Program]durable.Executable{}, active: map[*durable.Assignment]struct{}{}}
+	w := &Worker{
+		cfg: cfg.withDefaults(), code: map[journal.Program]durable.Executable{}, active: map[*durable.Assignment]struct{}{},
+		draining: make(chan struct{}),
+	}
 	w.store, _ = w.cfg.Store.(journal.Queue) // validate has seen that it is one
 	w.settings = w.cfg.settings()
 	w.slots = make(chan struct{}, w.cfg.Concurrency)
