@@ -26,7 +26,7 @@ type call struct {
 	do   func(ctx context.Context) error
 }
 
-// calls are all that a store can be asked for, the run "r" being held and the run "free" pending.
+// calls are all that a store can be asked for, the run "r" being held and the run "free" pending, in the queue.
 func calls(s journal.Store, held journal.Lease) []call {
 	all := append(changes(s, held),
 		call{"load", func(ctx context.Context) error { _, err := s.Load(ctx, "r"); return err }},
@@ -60,8 +60,29 @@ func changes(s journal.Store, held journal.Lease) []call {
 			return s.Append(ctx, held, journal.Append{After: 1, Events: append(steps(1, 3), end(journal.Checkpoint))})
 		}},
 		{"end", func(ctx context.Context) error { return s.Append(ctx, held, journal.Append{After: 1, Events: over}) }},
+		{"post", func(ctx context.Context) error {
+			return s.Append(ctx, held, posting(1, letter("free", "", "1"), letter("r", "", "2"), letter("free", "", "3")))
+		}},
+		{"suspend", func(ctx context.Context) error {
+			a := posting(1, letter("free", "", "1"))
+			a.Events = append(a.Events, end(journal.RunSuspended))
+			return s.Append(ctx, held, a)
+		}},
 		{"send", func(ctx context.Context) error { _, err := s.Send(ctx, "r", signal("a", "", "1")); return err }},
-	}, removals(s)...)
+	}, append(removals(s), takings(s)...)...)
+}
+
+// takings are the calls of a Queue, if it is one.
+func takings(s journal.Store) []call {
+	q, ok := s.(journal.Queue)
+	if !ok {
+		return nil
+	}
+	return []call{
+		{"take", func(ctx context.Context) error { _, err := q.Take(ctx, upTo(1)); return err }},
+		{"take stranded", func(ctx context.Context) error { _, err := q.TakeStranded(ctx, upTo(1), 0); return err }},
+		{"announce", func(ctx context.Context) error { return q.Announce(ctx, inQueue, []journal.Program{program()}) }},
+	}
 }
 
 // removals are the calls of a Deleter, if it is one.
@@ -87,7 +108,7 @@ func (s *subject) pictures() []picture {
 
 func contextEnded(s *subject) {
 	held := s.hold("r")
-	s.create("free")
+	s.enqueue("free")
 	before := s.pictures()
 	cancelled, cancel := context.WithCancel(s.t.Context())
 	cancel()

@@ -56,7 +56,8 @@ func loadLapsed(s *subject) {
 func full(id string) journal.Run {
 	return journal.Run{
 		ID: id, Kind: journal.GraphRun, Name: "it's a \"name\"", Version: "v1\x00", Fingerprint: "f\xff", Thread: "/thread\n",
-		Link:   journal.Link{Kind: journal.ForkOf, Run: "parent'; --", SuperStep: 7},
+		Link:  journal.Link{Kind: journal.ForkOf, Run: "parent'; --", SuperStep: 7},
+		Queue: "queue'\x00", Dedup: "key\xff",
 		Status: journal.Failed, Created: noon(), Updated: noon(), Due: noon(), Head: 99, Checkpoint: 98, Owner: "nobody", Until: noon(),
 	}
 }
@@ -73,7 +74,8 @@ func createRecord(s *subject) {
 	assert.Equal(s.t, kept(got.Created), got.Created, "to the microsecond, in UTC")
 	want := journal.Run{
 		ID: "r", Kind: given.Kind, Name: given.Name, Version: given.Version, Fingerprint: given.Fingerprint, Thread: given.Thread,
-		Link: given.Link, Status: journal.Pending, Created: got.Created, Updated: got.Created, Head: 4, Checkpoint: 3,
+		Link: given.Link, Queue: given.Queue, Dedup: given.Dedup,
+		Status: journal.Pending, Created: got.Created, Updated: got.Created, Head: 4, Checkpoint: 3,
 	}
 	assert.Equal(s.t, want, got)
 }

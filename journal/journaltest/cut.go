@@ -18,6 +18,7 @@ func reopenRules() []rule {
 		{"a run goes on under a new lease with a larger token", reopenGoesOn},
 		{"a lease that was not given up stops others only for its time", reopenHeld},
 		{"the order of a list stays", reopenList},
+		{"a queue stays, and who was announced for it", reopenQueue},
 	}
 }
 
@@ -73,12 +74,33 @@ func reopenList(s *subject) {
 	assert.Equal(s.t, names(0, 4), s.found(journal.Query{Cursor: page.Next}), "a cursor of the time before")
 }
 
+func reopenQueue(s *subject) {
+	if _, ok := s.store.(journal.Queue); !ok {
+		return
+	}
+	s.restQueued("due before", ago(3))
+	s.enqueueOf("ready before", program(), 2)
+	s.enqueueOf("of another program", alike()[0], 4)
+	s.enqueueDue("later", ahead())
+	s.restQueued("waits", time.Time{})
+	n := queued("has a key")
+	n.Run.Dedup = "k"
+	s.make(n)
+	s.announce(inQueue, program())
+	s = s.reopen()
+	s.strands("of another program")
+	s.duplicate(keyed("another", "k"), "has a key")
+	s.send("waits", signal("a", "", "1"))
+	s.takes("due before", "ready before", "has a key", "waits")
+}
+
 func cutRules(cuts []Cut) []rule {
-	rules := make([]rule, 0, 2*len(cuts))
+	rules := make([]rule, 0, 3*len(cuts))
 	for _, cut := range cuts {
 		rules = append(rules,
 			rule{"each change " + cut.Name, func(s *subject) { cutEach(s, cut) }},
 			rule{"many writers " + cut.Name, func(s *subject) { cutMany(s, cut) }},
+			rule{"a take is lost to nobody " + cut.Name, func(s *subject) { cutTake(s, cut) }},
 		)
 	}
 	return rules
@@ -138,7 +160,8 @@ func unowned(a, b [3]outline) (_, _ [3]outline) {
 func (s *subject) prepare(change int) func() error {
 	s.t.Helper()
 	c := changes(s.store, s.holdFor("r", 100*short))[change]
-	s.create("free")
+	s.enqueue("free")
+	wait(s.t.Context(), short) // it is ready
 	return func() error { return c.do(s.t.Context()) }
 }
 
@@ -222,4 +245,48 @@ func cutMany(s *subject, cut Cut) {
 			"what was acknowledged is there, and the last write whole or not")
 		assert.Equal(s.t, stored(0, started(steps(1, int(p.run.Head)-1)...)...), p.events)
 	}
+}
+
+// cutTake cuts off a take. What it has taken is ready again once its leases have run out, and nothing else was touched.
+func cutTake(s *subject, cut Cut) {
+	if _, ok := s.store.(journal.Queue); !ok {
+		return
+	}
+	const runs, limit = 5, 3
+	for n := range runs {
+		s.enqueue(name(n))
+	}
+	cut.Arm(s.t, s.store)
+	t := upTo(limit)
+	t.Claim.TTL = 50 * short
+	taken, err := s.queue().Take(s.t.Context(), t)
+	down := s.unavailable(err)
+	assert.Empty(s.t, taken)
+
+	s = s.reopen()
+	running := 0
+	for n := range runs {
+		if s.load(name(n)).Status == journal.Running {
+			running++
+		}
+	}
+	switch cut.When {
+	case Before:
+		assert.Zero(s.t, running)
+	case After:
+		assert.Equal(s.t, limit, running)
+	case Inside:
+		assert.Contains(s.t, []int{0, limit}, running)
+	}
+	assert.True(s.t, down.Unknown || running == 0, "it was done, but the error says that it was not")
+	t = upTo(runs)
+	t.Orphans = true
+	again := 0
+	for _, got := range s.takesSoon(t, runs) {
+		if got.Was == journal.Running {
+			again++
+		}
+		s.append(got.Lease, 1, step(1))
+	}
+	assert.Equal(s.t, running, again)
 }

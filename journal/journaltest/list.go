@@ -102,9 +102,9 @@ func listOrder(s *subject) {
 
 func listFilters(s *subject) {
 	for i, r := range []journal.Run{
-		{Kind: journal.GraphRun, Name: "x", Thread: "t1"},
+		{Kind: journal.GraphRun, Name: "x", Thread: "t1", Queue: "q1"},
 		{Kind: journal.WorkflowRun, Name: "x", Thread: "t1", Link: journal.Link{Kind: journal.RetryOf, Run: "p"}},
-		{Kind: journal.GraphRun, Name: "y", Thread: "t2", Link: journal.Link{Kind: journal.ChildOf, Run: "p"}},
+		{Kind: journal.GraphRun, Name: "y", Thread: "t2", Link: journal.Link{Kind: journal.ChildOf, Run: "p"}, Queue: "q1"},
 		{Kind: journal.GraphRun, Name: "x'%", Thread: "T1"},
 	} {
 		r.ID = name(i)
@@ -121,6 +121,9 @@ func listFilters(s *subject) {
 		{journal.Query{Name: "x'%"}, names(3, 1)},
 		{journal.Query{Name: "%"}, []string{}},
 		{journal.Query{Thread: "t1"}, names(0, 2)},
+		{journal.Query{Queue: "q1"}, []string{name(2), name(0)}},
+		{journal.Query{Queue: "q1", Name: "x"}, names(0, 1)},
+		{journal.Query{Queue: "Q1"}, []string{}},
 		{journal.Query{LinkedTo: "p"}, names(1, 2)},
 		{journal.Query{LinkedTo: "p", Kind: journal.GraphRun}, names(2, 1)},
 		{journal.Query{Name: "x", Thread: "t1", Kind: journal.GraphRun}, names(0, 1)},

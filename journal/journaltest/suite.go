@@ -17,6 +17,9 @@ type Harness struct {
 	// Second opens the data of a store that stays open, as a second process would; in turn the suite takes s itself for
 	// both.
 	Second func(t *testing.T, s journal.Store) journal.Store
+	// Kill ends a store that Second has returned, as the death of its process does. It is nil if stores cannot tell that the
+	// owner of a lease is gone.
+	Kill func(t *testing.T, s journal.Store)
 	// Cuts are the places where a write of the store can be cut off. They need Reopen.
 	Cuts []Cut
 	// Fixtures are stores that earlier versions have written with WriteFixture.
@@ -68,6 +71,8 @@ func Run(t *testing.T, h Harness) {
 	group(t, h, "record", recordRules())
 	group(t, h, "events", eventsRules())
 	group(t, h, "inbox", inboxRules())
+	group(t, h, "outbox", outboxRules())
+	group(t, h, "dedup", dedupRules())
 	group(t, h, "data", dataRules())
 	group(t, h, "context", contextRules())
 	group(t, h, "concurrency", concurrencyRules())
@@ -81,6 +86,13 @@ func Run(t *testing.T, h Harness) {
 	}
 	if _, ok := store.(journal.Watcher); ok {
 		group(t, h, "watch", watchRules())
+	}
+	if _, ok := store.(journal.Queue); ok {
+		group(t, h, "take", takeRules())
+		group(t, h, "ready", readyRules())
+		group(t, h, "held", heldRules())
+		group(t, h, "stranded", strandedRules())
+		group(t, h, "queue", queueRules())
 	}
 	if h.Reopen != nil {
 		group(t, h, "reopen", reopenRules())

@@ -120,6 +120,33 @@ var faults = map[string]struct {
 	"has a page behind the last":          {"list", func(s *memory.Store) journal.Store { return endless{s} }},
 	"deletes what is held":                {"delete", func(s *memory.Store) journal.Store { return deletesAll{s} }},
 	"does not watch":                      {"watch", func(s *memory.Store) journal.Store { return blind{s} }},
+	"forgets the queue":                   {"create", func(s *memory.Store) journal.Store { return queueless{s} }},
+	"lists every queue":                   {"list", func(s *memory.Store) journal.Store { return allQueues{s} }},
+	"sends no letters":                    {"outbox", func(s *memory.Store) journal.Store { return unsent{s} }},
+	"sends letters again":                 {"outbox", func(s *memory.Store) journal.Store { return resends{s} }},
+	"sends letters of what is refused":    {"outbox", func(s *memory.Store) journal.Store { return sendsFirst{s} }},
+	"sends letters behind the append":     {"cut", func(s *memory.Store) journal.Store { return sendsLate{journaltest.NewFaulty(s)} }},
+	"knows no keys":                       {"dedup", func(s *memory.Store) journal.Store { return manyKeys{s} }},
+	"never frees a key":                   {"dedup", func(s *memory.Store) journal.Store { return &oneKey{Store: s} }},
+	"looks for a key and then creates":    {"dedup", func(s *memory.Store) journal.Store { return &racesForKeys{Store: s} }},
+	"takes without a lease":               {"take", func(s *memory.Store) journal.Store { return leaseless{s} }},
+	"gives a run to two":                  {"take", func(s *memory.Store) journal.Store { return &givesTwice{Store: s} }},
+	"takes by name alone":                 {"take", func(s *memory.Store) journal.Store { return byName{s} }},
+	"takes the newest first":              {"take", func(s *memory.Store) journal.Store { return newest{s} }},
+	"takes before the time":               {"take", func(s *memory.Store) journal.Store { return early{s} }},
+	"takes what is held":                  {"take", func(s *memory.Store) journal.Store { return orphansAll{s} }},
+	"takes from no queue":                 {"take", func(s *memory.Store) journal.Store { return anyQueue{s} }},
+	"sleeps over what was not seen":       {"ready", func(s *memory.Store) journal.Store { return sleeps{s} }},
+	"sleeps over messages":                {"ready", func(s *memory.Store) journal.Store { return &deafAsleep{Store: s} }},
+	"requeues at once":                    {"ready", func(s *memory.Store) journal.Store { return dueless{s} }},
+	"holds any number":                    {"held", func(s *memory.Store) journal.Store { return unlimited{s} }},
+	"counts before it takes":              {"held", func(s *memory.Store) journal.Store { return &miscounts{Store: s} }},
+	"hears no announcement":               {"stranded", func(s *memory.Store) journal.Store { return unheard{s} }},
+	"hears the first announcement only":   {"stranded", func(s *memory.Store) journal.Store { return &heardOnce{Store: s} }},
+	"strands at once":                     {"stranded", func(s *memory.Store) journal.Store { return hasty{s} }},
+	"strands its own programs only":       {"stranded", func(s *memory.Store) journal.Store { return choosy{s} }},
+	"tells no worker":                     {"queue", func(s *memory.Store) journal.Store { return untold{s} }},
+	"tells all workers of every queue":    {"queue", func(s *memory.Store) journal.Store { return oneWatch{s} }},
 }
 
 // which names the fault for the process that runs the suite over it.
@@ -130,10 +157,32 @@ func TestFaultyStore(t *testing.T) {
 	if !ok {
 		return // it is for TestTheSuiteFindsFaults
 	}
-	journaltest.Run(t, journaltest.Harness{
+	h := journaltest.Harness{
 		Open:     func(*testing.T) journal.Store { return fault.wrap(memory.New()) },
 		Patience: 300 * time.Millisecond,
-	})
+	}
+	if fault.part == "cut" {
+		h.Cuts = []journaltest.Cut{{Name: "after", When: journaltest.After, Arm: func(_ *testing.T, s journal.Store) {
+			f := s.(sendsLate)
+			f.OnWrite(func(w journaltest.Write) {
+				if w.When == journaltest.After {
+					f.Freeze()
+				}
+			})
+		}}}
+		var inner sync.Map
+		h.Open = func(*testing.T) journal.Store {
+			store := memory.New()
+			s := fault.wrap(store)
+			inner.Store(s, store)
+			return s
+		}
+		h.Reopen = func(_ *testing.T, s journal.Store) journal.Store {
+			store, _ := inner.Load(s)
+			return store.(journal.Store)
+		}
+	}
+	journaltest.Run(t, h)
 }
 
 func TestTheSuiteFindsFaults(t *testing.T) {
