@@ -1,6 +1,8 @@
 package journaltest
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -80,11 +82,12 @@ func outboxDropped(s *subject) {
 	s.create("b")
 	lease := s.hold("r")
 	tooLong := strings.Repeat("n", journal.MaxIDLength+1)
-	letters := []journal.Letter{letter("nobody", "", "1"), letter("", "", "1"), letter(tooLong, "", "1")}
-	for kind := range terminals() {
-		letters = append(letters, letter(string(kind), "", "1"))
+	to := append(slices.Collect(maps.Keys(terminals())), "nobody", "", journal.Kind(tooLong), "b")
+	letters := make([]journal.Letter, 0, len(to))
+	for _, run := range to {
+		letters = append(letters, letter(string(run), "", "1"))
 	}
-	s.post(lease, 1, append(letters, letter("b", "", "1"))...)
+	s.post(lease, 1, letters...)
 	assert.EqualValues(s.t, 2, s.load("r").Head)
 	assert.Equal(s.t, []string{"1"}, s.payloads("b"))
 	s.absent("nobody")
