@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-go/pawl/journal"
 )
@@ -115,8 +116,8 @@ func last(ctx context.Context, s Settings, id string) (journal.Run, error) {
 	}
 }
 
-// forward sends on what a run has not consumed: signals, and a cancel that came too late for it. Keys make sure that each
-// message gets there once.
+// forward sends on what a run has not consumed: signals, updates, queries, and a cancel or a pause that came too late for it.
+// Keys make sure that each message gets there once.
 func forward(ctx context.Context, s Settings, id, next string) error {
 	inbox, err := s.Store.Inbox(ctx, id, 0)
 	if err != nil || len(inbox) == 0 {
@@ -126,8 +127,15 @@ func forward(ctx context.Context, s Settings, id, next string) error {
 	if err != nil {
 		return err
 	}
+	paused := false
 	for _, m := range inbox {
-		if m.Kind == journal.AnswerMessage || r.taken[m.Seq] {
+		paused = pausing(paused, m)
+	}
+	for i, m := range inbox {
+		switch {
+		case r.taken[m.Seq], m.Kind == journal.AnswerMessage, m.Kind == journal.ChildMessage, m.Kind == journal.ResumeMessage:
+			continue
+		case m.Kind == journal.PauseMessage && (!paused || laterPause(inbox[i+1:])):
 			continue
 		}
 		if m.Key == "" {
@@ -138,4 +146,9 @@ func forward(ctx context.Context, s Settings, id, next string) error {
 		}
 	}
 	return nil
+}
+
+// laterPause reports whether there is another pause among messages.
+func laterPause(messages []journal.Message) bool {
+	return slices.ContainsFunc(messages, func(m journal.Message) bool { return m.Kind == journal.PauseMessage })
 }

@@ -29,6 +29,10 @@ type Wait struct {
 	Signal string `json:"signal,omitempty"`
 	// Child is the id of a run that is suspended itself.
 	Child string `json:"child,omitempty"`
+	// Await is true of a condition that Await waits for.
+	Await bool `json:"await,omitempty"`
+	// Paused is true of a run that Pause has stopped: it waits for Unpause, whatever else is there.
+	Paused bool `json:"paused,omitempty"`
 	// Due is when the wait ends whether anything has come or not; zero if it does not.
 	Due time.Time `json:"due,omitzero"`
 }
@@ -52,8 +56,14 @@ func (e *SuspendedError) Error() string {
 			parts = append(parts, fmt.Sprintf("an answer to question %q", w.Question))
 		case w.Signal != "":
 			parts = append(parts, fmt.Sprintf("signal %q", w.Signal))
-		default:
+		case w.Paused:
+			parts = append(parts, "durable.Unpause, since it is paused")
+		case w.Await:
+			parts = append(parts, "an update that makes its condition true")
+		case w.Child != "":
 			parts = append(parts, fmt.Sprintf("child run %q", w.Child))
+		default:
+			parts = append(parts, "its timer at "+w.Due.Format(time.RFC3339))
 		}
 	}
 	return fmt.Sprintf("pawl: run %q is suspended; it waits for %s: run it again with the same id when that is there",

@@ -44,6 +44,13 @@ type Execution struct {
 	waits   []Wait          // what the run is suspended on, so far
 	inbox   []journal.Message
 	taken   map[int64]bool // messages that were consumed
+	// known is the last message that was there when the run was taken. Those before sifted were looked at for what concerns the
+	// run as a whole: whether it is paused, and who asks it something. Looked is what sifted was when the waits were collected.
+	known          int64
+	sifted, looked int
+	paused         bool
+	guests         []journal.Message // updates and queries that nobody has dealt with
+	body           *Scope            // of a workflow
 	// failures says which calls the errors come from that were returned and that somebody still has.
 	failures map[weak.Pointer[journal.RecordedError]]FailedCall
 	// doubts are failures that were met again and that perhaps nobody has handled.
@@ -110,6 +117,9 @@ func newExecution(ctx context.Context, s Settings, id string) *Execution {
 // opened starts the keeper of an execution that holds its run, or gives everything up.
 func (x *Execution) opened(ctx context.Context, err error) (*Execution, error) {
 	if err == nil {
+		if n := len(x.inbox); n > 0 {
+			x.known = x.inbox[n-1].Seq
+		}
 		x.keeper.Go(x.keep)
 		x.heedCancel()
 		return x, nil
@@ -391,6 +401,7 @@ func (x *Execution) Broken() error {
 // error: for an outage it records, if the store is back, that the run is to be taken up again; for any other fault of the
 // store it ends the run with the fault.
 func (x *Execution) Finish(ctx context.Context, last journal.Event, due time.Time) error {
+	x.dismiss(last.Kind)
 	x.flushing <- struct{}{}
 	defer func() { <-x.flushing }()
 	last.Time = Now()
@@ -452,14 +463,6 @@ func (x *Execution) bury(ctx context.Context, lease journal.Lease, a journal.App
 	}
 	a.After = run.Head
 	return x.settings.Store.Append(ctx, lease, a)
-}
-
-// seen is the number of the last message that is known. The caller holds mu.
-func (x *Execution) seen() int64 {
-	if n := len(x.inbox); n > 0 {
-		return x.inbox[n-1].Seq
-	}
-	return 0
 }
 
 // Close gives up the lease, if Finish has not ended the run, and waits for the execution's goroutine. It may be repeated.

@@ -37,8 +37,17 @@ func (x *Execution) Plain(payload []byte) ([]byte, error) {
 func (x *Execution) Waits() *SuspendedError {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.sift()
+	x.looked = x.sifted
 	e := &SuspendedError{RunID: x.id, Waits: slices.Clone(x.waits)}
+	if x.paused && !slices.ContainsFunc(e.Waits, func(w Wait) bool { return w.Paused }) {
+		e.Waits = append(e.Waits, Wait{Paused: true})
+	}
 	for _, w := range e.Waits {
+		if w.Paused { // no timer ends that
+			e.Due = time.Time{}
+			break
+		}
 		if !w.Due.IsZero() && (e.Due.IsZero() || w.Due.Before(e.Due)) {
 			e.Due = w.Due
 		}
@@ -75,10 +84,7 @@ func (x *Execution) Rest(scope string) *SuspendedError {
 
 // arrived reports whether what is waited for is in the inbox. The caller holds mu.
 func (x *Execution) arrived(w Wait) bool {
-	return slices.ContainsFunc(x.inbox, func(m journal.Message) bool {
-		return !x.taken[m.Seq] && (m.Kind == journal.AnswerMessage && m.Name == w.Question && w.Question != "" ||
-			m.Kind == journal.SignalMessage && m.Name == w.Signal && w.Signal != "")
-	})
+	return slices.ContainsFunc(x.inbox, func(m journal.Message) bool { return !x.taken[m.Seq] && w.wants(m) })
 }
 
 // Forget lets go of what is recorded of a scope that will not be entered again.

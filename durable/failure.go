@@ -123,6 +123,8 @@ func (x *Execution) failedCall(err error) (c FailedCall, ok bool) {
 		c, ok = e.call, e.RunID == x.id
 	case *SignalTimeoutError:
 		c, ok = e.call, e.RunID == x.id
+	case *AwaitTimeoutError:
+		c, ok = e.call, e.RunID == x.id
 	}
 	return c, ok
 }
@@ -177,6 +179,20 @@ func (x *Execution) stepError(err error, failed ...FailedCall) (journal.Event, e
 
 // recordError makes the payload of an error. One that cannot be kept whole is kept without its fields.
 func (s Settings) recordError(err error) (journal.Event, FailureMeta) {
+	rec, m := s.errorRecord(err)
+	s = s.unlimited() // a record has bounds of its own
+	payload, perr := s.Encode("error", rec)
+	if perr != nil {
+		payload, perr = s.Encode("error", &journal.ErrorRecord{Type: rec.Type, Text: rec.Text, ErrorFacts: rec.ErrorFacts})
+	}
+	if perr != nil {
+		s.Logger.Warn("pawl: an error could not be recorded whole", "type", m.Type, "error", perr)
+	}
+	return journal.Event{Payload: payload, Time: Now()}, m
+}
+
+// errorRecord makes of an error what is recorded of it.
+func (s Settings) errorRecord(err error) (*journal.ErrorRecord, FailureMeta) {
 	c := s.Classifier.Classify(err)
 	m := FailureMeta{Class: string(c.Class), UserCode: classifier.UserCode(err), Fingerprint: c.Fingerprint}
 	if status, ok := classifier.HTTPStatus(err); ok {
@@ -186,15 +202,13 @@ func (s Settings) recordError(err error) (journal.Event, FailureMeta) {
 		Class: m.Class, UserCode: m.UserCode, Mark: string(classifier.MarkOf(err)), Status: m.Status,
 	})
 	m.Type = rec.Type
-	s.PayloadLimit = -1 // a record has bounds of its own
-	payload, perr := s.Encode("error", rec)
-	if perr != nil {
-		payload, perr = s.Encode("error", &journal.ErrorRecord{Type: rec.Type, Text: rec.Text, ErrorFacts: rec.ErrorFacts})
-	}
-	if perr != nil {
-		s.Logger.Warn("pawl: an error could not be recorded whole", "type", m.Type, "error", perr)
-	}
-	return journal.Event{Payload: payload, Time: Now()}, m
+	return rec, m
+}
+
+// unlimited are the settings for payloads whose size needs no check.
+func (s Settings) unlimited() Settings {
+	s.PayloadLimit = -1
+	return s
 }
 
 // Recorded is for executors: the error that a StepError or RunError holds, as a *journal.RecordedError.

@@ -156,6 +156,9 @@ func (r *record) reopen(c FailedCall) {
 	r.scopes[c.Scope] = withoutFailures(r.scopes[c.Scope], k)
 	for scope, inside := c.Scope, true; inside; scope, inside = around(scope) {
 		r.setAside(scope, failure)
+		if scope == "" {
+			r.displace(failure)
+		}
 	}
 }
 
@@ -170,7 +173,7 @@ func (r *record) setAside(scope string, failure journal.Event) {
 		first[k] = true
 		switch {
 		case e.Seq < failure.Seq, scope != failure.Scope && begun(e).Before(failure.Time):
-		case kindOf(e) == stepCall:
+		case kindOf(e) == stepCall, kindOf(e) == awaitCall:
 			drop[k] = true
 		default:
 			r.strays[place{scope, k}] = true
@@ -181,11 +184,27 @@ func (r *record) setAside(scope string, failure journal.Event) {
 	}
 }
 
+// displace takes the updates that were handled behind a failure from their places: the run may not come to these again. They
+// are handled wherever it goes on.
+func (r *record) displace(failure journal.Event) {
+	r.updates = slices.DeleteFunc(r.updates, func(u handledUpdate) bool {
+		e := u.event
+		if e.Seq < failure.Seq || failure.Scope != "" && begun(e).Before(failure.Time) {
+			return false
+		}
+		r.owed = append(r.owed, u)
+		return true
+	})
+}
+
 // begun is when the call began that an event is the end of.
 func begun(e journal.Event) time.Time { return e.Time.Add(-e.Took.Truncate(time.Microsecond)) }
 
-// around returns the scope that a branch is part of.
-func around(scope string) (outer string, isBranch bool) {
+// around returns the scope that a branch, or the handler of an update, is part of.
+func around(scope string) (outer string, isPart bool) {
+	if updateNumber(scope) > 0 && !strings.Contains(scope, "/") {
+		return "", true
+	}
 	i := strings.LastIndex(scope, "/")
 	_, number, found := strings.Cut(scope[i+1:], "#")
 	if !found || strings.TrimLeft(number, "0123456789") != "" {

@@ -56,6 +56,87 @@ func (x *Execution) refreshInbox(ctx context.Context) error {
 	return nil
 }
 
+// sift looks through what has come since the last time. The caller holds mu.
+func (x *Execution) sift() {
+	for ; x.sifted < len(x.inbox); x.sifted++ {
+		switch m := x.inbox[x.sifted]; m.Kind {
+		case journal.PauseMessage, journal.ResumeMessage:
+			x.paused = pausing(x.paused, m)
+		case journal.UpdateMessage, journal.QueryMessage:
+			if !x.taken[m.Seq] {
+				x.guests = append(x.guests, m)
+			}
+		}
+	}
+}
+
+// asked reports whether there are updates or queries to handle.
+func (x *Execution) asked() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sift()
+	return len(x.guests) > 0
+}
+
+// nextGuest consumes the first update or query that accept takes; nil takes any.
+func (x *Execution) nextGuest(accept func(journal.Message) bool) (journal.Message, bool) {
+	x.mu.Lock()
+	x.sift()
+	guests := slices.Clone(x.guests)
+	x.mu.Unlock()
+	for _, m := range guests { // which nobody else takes
+		if accept != nil && !accept(m) {
+			continue
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.taken[m.Seq] = true
+		x.guests = slices.DeleteFunc(x.guests, func(other journal.Message) bool { return other.Seq == m.Seq })
+		return m, true
+	}
+	return journal.Message{}, false
+}
+
+// seen is the number of the last message that the run's code has had its chance to see. What it was too late for has it
+// taken up again. The caller holds mu.
+func (x *Execution) seen() int64 {
+	var last int64
+	for i, m := range x.inbox {
+		if m.Seq > x.known && x.tooLate(i) {
+			break
+		}
+		last = m.Seq
+	}
+	return last
+}
+
+// tooLate reports whether a message has come behind the last look for its kind. The caller holds mu.
+func (x *Execution) tooLate(i int) bool {
+	m := x.inbox[i]
+	switch m.Kind {
+	case journal.SignalMessage, journal.AnswerMessage:
+		return !x.taken[m.Seq] && slices.ContainsFunc(x.waits, func(w Wait) bool { return w.wants(m) })
+	case journal.ChildMessage:
+		return slices.ContainsFunc(x.waits, func(w Wait) bool { return w.Child != "" })
+	case journal.UpdateMessage, journal.QueryMessage:
+		return !x.taken[m.Seq]
+	case journal.PauseMessage, journal.ResumeMessage:
+		return i >= x.looked
+	}
+	return false
+}
+
+// wants reports whether a message is what is waited for.
+func (w Wait) wants(m journal.Message) bool {
+	switch m.Kind {
+	case journal.AnswerMessage:
+		return m.Name == w.Question && w.Question != ""
+	case journal.SignalMessage:
+		return m.Name == w.Signal && w.Signal != ""
+	}
+	return false
+}
+
 // take consumes the first message of a kind and name that accept takes; nil takes any. One that it does not take is not
 // looked at again by this execution. The caller records what it has taken, or gives it back.
 func (x *Execution) take(kind journal.MessageKind, name string, accept func(journal.Message) bool) (journal.Message, bool) {

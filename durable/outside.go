@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-go/pawl/journal"
 )
 
-// SendOption is an option of Signal: Using or SignalKey.
+// SendOption is an option of Signal, Update and Query: Using, and SignalKey or UpdateKey.
 type SendOption interface{ applySend(o *sendOptions) }
 
 // RunOption is an option of Run and Resume: Using or AnyVersion.
@@ -31,8 +31,9 @@ func (u using) applySend(o *sendOptions) { o.settings = Settings(u) }
 func (u using) applyRun(o *runOptions)   { o.settings = Settings(u) }
 
 type sendOptions struct {
-	settings Settings
-	key      string
+	settings  Settings
+	key       string
+	keyOption string // which has set it
 }
 
 type sendOption func(o *sendOptions)
@@ -41,7 +42,9 @@ func (f sendOption) applySend(o *sendOptions) { f(o) }
 
 // SignalKey makes sending a signal twice harmless: of the signals of one run with the same key only the first counts. Keys
 // that begin with "pawl:" are taken, and an *OptionError of Signal.
-func SignalKey(key string) SendOption { return sendOption(func(o *sendOptions) { o.key = key }) }
+func SignalKey(key string) SendOption {
+	return sendOption(func(o *sendOptions) { o.key, o.keyOption = key, "SignalKey" })
+}
 
 // ownKeys begins the keys of messages that are sent by this package itself.
 const ownKeys = "pawl:"
@@ -60,7 +63,7 @@ func newSendOptions[O SendOption](store journal.Store, opts []O) (sendOptions, e
 		return o, err
 	}
 	if strings.HasPrefix(o.key, ownKeys) {
-		return o, &OptionError{Call: "SignalKey", Name: o.key, Err: errOwnKey}
+		return o, &OptionError{Call: o.keyOption, Name: o.key, Err: errOwnKey}
 	}
 	o.settings.Store = store
 	o.settings = o.settings.withDefaults()

@@ -25,7 +25,11 @@ type record struct {
 	resting []Wait
 	// strays are the calls that were made behind a failure that was reopened.
 	strays map[place]bool
-	rename func(scope string) string
+	// updates are those that have changed a workflow, and owed are those whose places went with a failure that was reopened.
+	updates, owed []handledUpdate
+	// copiedUpdates is the largest number of an update that was another run's: those of this run have larger ones.
+	copiedUpdates int64
+	rename        func(scope string) string
 }
 
 // StartMeta is the Meta of a RunStart.
@@ -178,7 +182,8 @@ func (r *record) add(e journal.Event, copied bool) error {
 		return nil
 	case journal.Checkpoint:
 		return r.addCheckpoint(e, copied)
-	case journal.SignalReceived, journal.QuestionAnswered:
+	case journal.SignalReceived, journal.QuestionAnswered,
+		journal.UpdateDone, journal.UpdateError, journal.UpdateRejected, journal.QueryAnswered:
 		var c consumed
 		if err := readMeta(e, &c); err != nil {
 			return err
@@ -190,6 +195,17 @@ func (r *record) add(e journal.Event, copied bool) error {
 	if e.Kind.Terminal() {
 		r.last = e
 		return nil
+	}
+	switch e.Kind {
+	case journal.UpdateRejected, journal.QueryAnswered:
+		return nil // the run is as it was
+	case journal.UpdateDone, journal.UpdateError:
+		if err := r.addUpdate(e, copied); err != nil {
+			return err
+		}
+	}
+	if copied {
+		r.copiedUpdates = max(r.copiedUpdates, updateNumber(e.Scope))
 	}
 	r.stir(e.Scope)
 	return r.addCall(e)

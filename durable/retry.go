@@ -107,8 +107,11 @@ func (s Settings) retryOf(ctx context.Context, run journal.Run, newID string) (j
 		Events: append([]journal.Event{start}, copied...),
 	}
 	for _, m := range inbox {
-		if m.Kind != journal.CancelMessage && !r.taken[m.Seq] {
-			n.Messages = append(n.Messages, m)
+		switch m.Kind {
+		case journal.SignalMessage, journal.AnswerMessage: // whoever has sent anything else was told that the run has ended
+			if !r.taken[m.Seq] {
+				n.Messages = append(n.Messages, m)
+			}
 		}
 	}
 	return n, nil

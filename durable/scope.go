@@ -18,7 +18,10 @@ type Scope struct {
 	x    *Execution
 	path string
 	body bool // of a workflow, which alone can continue as new
-	task bool // of a task, which may have several attempts; so has what lies in it
+	// guests are those of a workflow's body; nil of any other scope.
+	guests  *guests
+	handler bool // of an update, in which nothing waits
+	task    bool // of a task, which may have several attempts; so has what lies in it
 	// parent is the scope that a branch is part of.
 	parent *Scope
 	// alive says why the code of the scope has no more to say; nil while it has.
@@ -78,9 +81,22 @@ const (
 	questionCall callKind = "Interrupt"
 	childCall    callKind = "RunChild"
 	gateCall     callKind = "Gate"
+	awaitCall    callKind = "Await"
 )
 
+// waits reports whether a call of this kind can suspend its run, or take a while without doing anything.
+func (k callKind) waits() bool {
+	switch k {
+	case sleepCall, signalCall, questionCall, childCall, awaitCall:
+		return true
+	}
+	return false
+}
+
 func kindOf(first journal.Event) callKind {
+	if isAwait(first) {
+		return awaitCall
+	}
 	switch first.Kind {
 	case journal.StepError:
 		var m cutMeta
@@ -109,7 +125,8 @@ func kindOf(first journal.Event) callKind {
 // newBody is the scope of a workflow's body.
 func (x *Execution) newBody() *Scope {
 	s := x.scope("", false)
-	s.body = true
+	s.body, s.guests = true, x.newGuests()
+	x.body = s
 	return s
 }
 
@@ -135,7 +152,7 @@ func (x *Execution) scope(path string, task bool) *Scope {
 	events := handled(x.record.scopes[path])
 	doubt, doubtful := doubtfulIn(events)
 	for _, e := range events {
-		if e.Name == "" {
+		if e.Name == "" || e.Kind == journal.UpdateDone || e.Kind == journal.UpdateError {
 			continue // about the scope itself
 		}
 		k := callKey{e.Name, e.N}
@@ -157,7 +174,7 @@ func (x *Execution) scope(path string, task bool) *Scope {
 // branch is the scope of a branch.
 func (s *Scope) branch(path string) *Scope {
 	child := s.x.scope(path, s.task)
-	child.parent, child.base, child.patience = s, s.base, s.patience
+	child.parent, child.base, child.patience, child.handler = s, s.base, s.patience, s.handler
 	child.alive = func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -225,6 +242,10 @@ func (s *Scope) enter(ctx context.Context, kind callKind, name string) (*call, e
 	if name == "" {
 		return nil, &OptionError{Call: string(kind), Name: name, Err: errNoName}
 	}
+	if s.handler && kind.waits() {
+		return nil, &PlacementError{Call: string(kind), Why: fmt.Sprintf(
+			"it is called in the handler of an update (scope %q), which cannot wait: call it in the workflow's body", s.path)}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.ended(); err != nil {
@@ -234,20 +255,29 @@ func (s *Scope) enter(ctx context.Context, kind callKind, name string) (*call, e
 		s.stopped = &OverlapError{RunID: s.x.id, Scope: s.path, Name: name, Other: s.flying.name}
 		return nil, s.stopped
 	}
+	if err := s.rests(); err != nil {
+		return nil, err
+	}
 	c := &call{s: s, name: name, n: s.uses[name] + 1, begun: time.Now()}
 	e, err := s.meet(kind, callKey{name, c.n})
 	if err != nil {
 		s.stopped = err
 		return nil, err
 	}
-	if e != nil {
-		c.recorded, c.doubtful = e.events, e.doubtful
-		e.met, e.events = true, nil
-	} else {
+	if e == nil {
 		if err := s.mayBegin(ctx); err != nil {
 			return nil, err
 		}
 		s.settleBranches(handledMeta{})
+	}
+	if s.guests != nil {
+		if err := s.welcome(c, e); err != nil {
+			return nil, err
+		}
+	}
+	if e != nil {
+		c.recorded, c.doubtful = e.events, e.doubtful
+		e.met, e.events = true, nil
 	}
 	s.uses[name]++
 	s.flying = c
@@ -360,6 +390,11 @@ func (s *Scope) left() error {
 	if e := s.unmet(); e != nil {
 		return s.differs(e, "its end")
 	}
+	if s.guests != nil {
+		for _, updates := range s.guests.recorded {
+			return updates[0].differs(s.x.id, "its end")
+		}
+	}
 	return nil
 }
 
@@ -427,10 +462,13 @@ func withMeta(object []byte, more any) []byte {
 
 // suspend stops the scope: the code is to return, and every further call in it fails at once.
 func (s *Scope) suspend(w Wait) error {
+	if s.guests != nil {
+		if _, err := s.receive(s.flying, true); err != nil {
+			return err
+		}
+	}
 	e := &SuspendedError{RunID: s.x.id, Waits: []Wait{w}}
-	s.x.mu.Lock()
-	s.x.waits = append(s.x.waits, w)
-	s.x.mu.Unlock()
+	s.x.wait(w)
 	s.stop(e)
 	return e
 }

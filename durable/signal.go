@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-go/pawl/journal"
 )
 
-// SignalOption is an option of WaitForSignal: WaitTimeout.
+// SignalOption is an option of WaitForSignal and Await: WaitTimeout.
 type SignalOption interface{ applySignal(o *signalOptions) }
 
 type signalOptions struct {
@@ -20,7 +20,7 @@ type signalOption func(o *signalOptions)
 
 func (f signalOption) applySignal(o *signalOptions) { f(o) }
 
-// WaitTimeout bounds the wait for a signal, from when it is first waited for. More than 0.
+// WaitTimeout bounds the wait for a signal or a condition, from when it is first waited for. More than 0.
 func WaitTimeout(d time.Duration) SignalOption {
 	return signalOption(func(o *signalOptions) { o.timeout, o.timed = d, true })
 }

@@ -137,6 +137,9 @@ func (d *Definition[I, O]) program() program {
 	return program{
 		name: d.name, version: d.version, fault: d.fault,
 		call: func(ctx context.Context, body *Scope, input []byte) (result any, err error) {
+			if rest := body.x.Rested(); rest != nil {
+				return nil, body.broken(rest)
+			}
 			var in I
 			if err := body.x.decode(input, &in); err != nil {
 				return nil, body.broken(body.x.replayError(body.x.record.start, err))

@@ -74,8 +74,14 @@ func (d *driver[S, U]) scopeOf(i int) string {
 	return string(append(strconv.AppendInt(out, int64(t.Index), 10), ']'))
 }
 
-// begin serves what is recorded of the super-step's tasks, and asks what is to be asked before it.
+// begin serves what is recorded of the super-step's tasks, and asks what is to be asked before it. A run that is paused goes no
+// further; a subgraph is part of its super-step, which may finish.
 func (l *ledger[S, U]) begin(ctx context.Context) error {
+	if l.d.scope == "" {
+		if rest := l.x.Rested(); rest != nil {
+			return rest
+		}
+	}
 	l.left.Store(int64(len(l.d.m.Tasks())))
 	clear(l.resting)
 	if l.asks() {
@@ -346,6 +352,7 @@ func (l *ledger[S, U]) barrier(ctx context.Context, step int) error {
 	if err != nil {
 		return cmp.Or(l.flushHeld(ctx), err) // the tasks have done their work all the same
 	}
+	l.x.TurnAway()
 	events = append(l.takeHeld(), events...)
 	if l.d.m.Done() {
 		l.x.Hold(events...)
