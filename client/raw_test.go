@@ -21,7 +21,7 @@ func TestStartRawNeedsNoCode(t *testing.T) {
 	works(t.Context(), store, double, "d")
 	got, err := h.Result(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, json.RawMessage("8"), got)
+	assert.JSONEq(t, "8", string(got))
 	h, err = c.StartRaw(t.Context(), journal.Program{Name: "double"}, json.RawMessage("4"), client.ID("d"))
 	require.NoError(t, err)
 	assert.True(t, h.Existing())
@@ -75,7 +75,7 @@ func TestARunLikeAPartOfAChainBeginsAnew(t *testing.T) {
 	works(t.Context(), store, countdown, "d")
 	got, err := h.Result(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, json.RawMessage(`"lift-off"`), got)
+	assert.JSONEq(t, `"lift-off"`, string(got))
 	_, err = c.Get(t.Context(), "d~2")
 	assert.NoError(t, err, "its chain is its own")
 }
@@ -100,7 +100,7 @@ func TestPayloadsAreOfTheClientsCodec(t *testing.T) {
 		require.NoError(t, err)
 		raw, err := c.Handle(id).Result(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, json.RawMessage(`"say hello"`), raw)
+		assert.JSONEq(t, `"say hello"`, string(raw))
 	}
 	got, err := h.Result(t.Context())
 	require.NoError(t, err)

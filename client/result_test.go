@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -36,7 +35,7 @@ func TestResultWaitsForTheRun(t *testing.T) {
 
 		raw, err := c.Handle("d").Result(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, json.RawMessage("42"), raw)
+		assert.JSONEq(t, "42", string(raw))
 
 		graph := adder(t, store)
 		g, err := client.Start(t.Context(), c, graph, tally{N: 1}, client.ID("g"))
@@ -215,7 +214,7 @@ func TestResultBearsAStoreThatIsAwayForAWhile(t *testing.T) {
 		require.ErrorIs(t, timeout.Store, journal.ErrUnavailable)
 		assert.ErrorContains(t, err, "the store could not be read")
 
-		hasty, err := client.New(store, client.Config{Patience: -1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		hasty, err := client.New(store, client.Config{Patience: -1, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		begun = time.Now()
 		_, err = hasty.Handle("d").Result(t.Context())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/pawl-go/pawl/client"
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
 )
@@ -18,8 +19,8 @@ type retryCmd struct {
 
 // Help implements kong.HelpProvider.
 func (c *retryCmd) Help() string {
-	return "The new run has all that is recorded of the failed one, answers included; what failed runs again. It waits until your " +
-		"program runs it. Done twice with the same ids, it is made once."
+	return "The new run has all that is recorded of the failed one, answers included; what failed runs again. A worker of the same " +
+		"queue takes it or, if there is none, your program runs it. Done twice with the same ids, it is made once."
 }
 
 // prepared is a retry as JSON.
@@ -27,8 +28,8 @@ type prepared struct {
 	Run journal.Run `json:"run"`
 	// Made is false if the run was there already.
 	Made bool `json:"made"`
-	// Call is the Go code that runs it.
-	Call string `json:"call"`
+	// Call is the Go code that runs it; empty if a worker does.
+	Call string `json:"call,omitempty"`
 }
 
 // Run makes the new run.
@@ -44,16 +45,19 @@ func (c *retryCmd) Run(ctx context.Context, s *session) error {
 			return isAnother(ctx, db, conflict, failed)
 		}
 		if err != nil {
-			return s.explained(err, failed)
+			return s.explained(err)
 		}
-		p := prepared{Run: run, Made: before != nil, Call: resumeCall(run)}
+		p := prepared{Run: run, Made: before != nil}
+		if run.Queue == "" {
+			p.Call = resumeCall(run)
+		}
 		switch {
 		case s.json:
 			s.out.json(p)
 		case run.Status.Terminal():
 			s.out.printf("run %s is there already, and is %s; for another one give an --id\n", printable(run.ID), run.Status)
 		default:
-			s.out.printf("run %s is %s; your program goes on with it: %s\n", printable(run.ID), run.Status, p.Call)
+			s.out.printf("run %s is %s; %s\n", printable(run.ID), run.Status, whoGoesOn(&run))
 		}
 		return nil
 	})
@@ -71,6 +75,14 @@ func isAnother(ctx context.Context, db store, conflict *durable.RunConflictError
 	}
 	return &exitError{code: exitRefused, err: conflict, text: fmt.Sprintf("run %s is there already, and is no retry of %s but a run of "+
 		"%s: give the new run another id with --id", quoted(other.ID), quoted(failed), what)}
+}
+
+// whoGoesOn says who goes on with a run.
+func whoGoesOn(r *journal.Run) string {
+	if r.Queue == "" {
+		return "your program goes on with it: " + resumeCall(*r)
+	}
+	return "a worker of queue " + printable(r.Queue) + " goes on with it"
 }
 
 // resumeCall is the code that goes on with a run.
@@ -104,11 +116,11 @@ type cancelled struct {
 // Run cancels a run.
 func (c *cancelCmd) Run(ctx context.Context, s *session) error {
 	id := string(c.ID)
-	return s.withStore(ctx, func(db store) error {
-		if err := durable.Cancel(ctx, db, id, string(c.Reason)); err != nil {
-			return s.explained(err, id)
+	return s.withClient(ctx, func(_ store, runs *client.Client) error {
+		if err := runs.Cancel(ctx, id, string(c.Reason)); err != nil {
+			return s.explained(err)
 		}
-		run, err := db.Load(ctx, id)
+		run, err := runs.Get(ctx, id)
 		switch id := printable(id); {
 		case err != nil:
 			return err
@@ -119,7 +131,7 @@ func (c *cancelCmd) Run(ctx context.Context, s *session) error {
 		case run.Status.Terminal():
 			s.out.printf("run %s is %s\n", id, run.Status)
 		case run.Owner == "": // which it had a moment ago
-			s.out.printf("run %s is cancelled when your program runs it again\n", id)
+			s.out.printf("run %s is cancelled %s\n", id, takenWhen(&run))
 		default:
 			s.out.printf("run %s is held by %s, who is told to cancel it\n", id, printable(run.Owner))
 		}

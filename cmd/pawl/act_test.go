@@ -158,7 +158,7 @@ func TestCancelOfWhatIsOverOrNotThereIsRefused(t *testing.T) {
 	})
 	r := sh.pawl("runs", "cancel", "r")
 	assert.Equal(t, exitRefused, r.code)
-	assert.Contains(t, r.err, "run has ended: it is completed: pawl --store")
+	assert.Contains(t, r.err, `run "r" has ended: it is completed: pawl --store`)
 	assert.Equal(t, exitNotFound, sh.pawl("runs", "cancel", "nobody").code)
 }
 

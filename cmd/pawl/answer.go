@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pawl-go/pawl/client"
 	"github.com/pawl-go/pawl/durable"
+	"github.com/pawl-go/pawl/journal"
 )
 
 type answerCmd struct {
@@ -29,7 +31,7 @@ func (c *answerCmd) Help() string {
 	pawl runs answer tides-42 ask1 -- -5
 
 An answer that is of another type than the question's is refused, and the question stays open. The run goes on with the
-answer when your program runs it again.`
+answer when a worker takes it, or your program runs it again.`
 }
 
 // answered is an answer as JSON.
@@ -47,35 +49,39 @@ func (c *answerCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return s.withStore(ctx, func(db store) error {
-		questions, err := durable.Questions(ctx, db, run)
+	return s.withClient(ctx, func(_ store, runs *client.Client) error {
+		questions, err := runs.Questions(ctx, run)
 		if errors.As(err, new(*durable.ReplayError)) {
 			return fmt.Errorf("the questions of run %s cannot be read: if its payloads are encoded by a codec, answer it from a program "+
 				"that has the codec: %w", quoted(run), err)
 		}
 		if err != nil {
-			return s.explained(err, run)
+			return s.explained(err)
 		}
 		id, err := c.question(questions)
 		if err != nil {
 			return err
 		}
-		if err := durable.Answer(ctx, db, run, id, value); err != nil {
-			return s.explained(wrongType(err, questions), run)
+		if err := runs.Answer(ctx, run, id, value); err != nil {
+			return s.explained(wrongType(err, questions))
 		}
-		s.sent(answered{Run: run, Question: id, Open: openBut(questions, id)})
+		record, err := runs.Get(ctx, run)
+		if err != nil {
+			return err
+		}
+		s.sent(answered{Run: run, Question: id, Open: openBut(questions, id)}, &record)
 		return nil
 	})
 }
 
-func (s *session) sent(a answered) {
+func (s *session) sent(a answered, r *journal.Run) {
 	switch {
 	case s.json:
 		s.out.json(a)
 	case len(a.Open) > 0:
 		s.out.printf("answered %s of run %s, which still asks %s\n", printable(a.Question), printable(a.Run), few(a.Open))
 	default:
-		s.out.printf("answered %s of run %s, which goes on when your program runs it again\n", printable(a.Question), printable(a.Run))
+		s.out.printf("answered %s of run %s, which goes on %s\n", printable(a.Question), printable(a.Run), takenWhen(r))
 	}
 }
 

@@ -13,7 +13,9 @@ import (
 
 // cli is the grammar of the command line.
 type cli struct {
-	Store text `help:"The journal: sqlite:PATH, or just PATH. Default: $PAWL_STORE, or else ./pawl.db." placeholder:"STORE"`
+	Store text `help:"The journal: sqlite:PATH, just PATH, or postgres:DSN. Default: $PAWL_STORE, or else ./pawl.db." placeholder:"STORE"`
+
+	Schema text `help:"The schema in a PostgreSQL database. Default: $PAWL_SCHEMA, or else pawl." placeholder:"NAME"`
 
 	JSON bool `help:"Write JSON: one object, or one a line. Errors are JSON, too." name:"json"`
 
@@ -36,13 +38,17 @@ func (t *text) Decode(ctx *kong.DecodeContext) error {
 }
 
 type runsCmd struct {
-	List   listCmd   `cmd:"" help:"List runs, the newest first."`
-	Show   showCmd   `cmd:"" help:"Show one run: its record, its timeline, and the questions it asks."`
-	Events eventsCmd `cmd:"" help:"Print the events of a run, one a line."`
-	Retry  retryCmd  `cmd:"" help:"Prepare a new run that goes on where a failed one failed."`
-	Cancel cancelCmd `cmd:"" help:"End a run for good."`
-	Answer answerCmd `cmd:"" help:"Answer a question that a run has asked."`
-	Signal signalCmd `cmd:"" help:"Send a value to a run that waits for it, or is going to."`
+	List      listCmd      `cmd:"" help:"List runs, the newest first."`
+	Show      showCmd      `cmd:"" help:"Show one run: its record, its timeline, and the questions it asks."`
+	Events    eventsCmd    `cmd:"" help:"Print the events of a run, one a line, and follow it."`
+	Start     startCmd     `cmd:"" help:"Start a run of a workflow, for a worker to take."`
+	StartLike startLikeCmd `cmd:"" help:"Start a run of the same workflow or graph as another run."`
+	Result    resultCmd    `cmd:"" help:"Wait until a run has ended, and print its result."`
+	Retry     retryCmd     `cmd:"" help:"Prepare a new run that goes on where a failed one failed."`
+	Cancel    cancelCmd    `cmd:"" help:"End a run for good."`
+	Questions questionsCmd `cmd:"" help:"Print the questions that a run has asked."`
+	Answer    answerCmd    `cmd:"" help:"Answer a question that a run has asked."`
+	Signal    signalCmd    `cmd:"" help:"Send a value to a run that waits for it, or is going to."`
 }
 
 type graphCmd struct {
@@ -51,11 +57,13 @@ type graphCmd struct {
 
 const description = `pawl looks at the runs of a journal, and acts on them from outside.
 
-It runs nothing itself: what it prepares, answers or cancels takes effect where
-your program runs the run, now or when it is run again.
+It runs nothing itself: what it starts, prepares, answers or cancels takes effect
+where a worker or your program runs the run, now or when it is run again.
 
-The store is one SQLite file. It may be in use by other processes meanwhile; one
-that does not exist is an error, and is not created.
+The store is a SQLite file or a schema in a PostgreSQL database. It may be in use
+by other processes meanwhile; one that does not exist is an error, and is not
+created. A DSN with a password belongs into $PAWL_STORE, where other users of the
+machine do not see it, or leave the password to $PGPASSWORD or ~/.pgpass.
 
 Times are in UTC. Ids and texts with characters that a terminal would act on are
 printed in Go's quotes.
@@ -64,19 +72,25 @@ Exit codes:
   0  done
   1  failed in a way that is none of these
   2  the command line is wrong
-  3  there is no such run, or no such question
-  4  refused: answered already, ended, held by another owner, or of the wrong type
-  5  the store cannot be used: missing, locked, full, unreadable, or no journal`
+  3  there is no such run, question, update or query
+  4  refused: answered already, ended, held by another owner, of the wrong type, or
+     an update that the run has rejected
+  5  the store cannot be used: missing, locked, full, unreadable, or no journal
+  6  the run has failed or was cancelled, or its update or query has failed
+  7  not in time: the run has not ended, or has not taken the update or query`
 
 // session is what a command works with.
 type session struct {
 	store string // as it was given
 	given bool   // by --store, not by the environment
-	json  bool
-	in    io.Reader
-	out   *output
-	notes *output // standard error
-	now   time.Time
+	// schema is that of a store in PostgreSQL; empty for the default one.
+	schema      string
+	schemaGiven bool // by --schema
+	json        bool
+	in          io.Reader
+	out         *output
+	notes       *output // standard error
+	now         time.Time
 }
 
 // run is the program: it returns the exit code.
@@ -117,6 +131,10 @@ func (s *session) run(ctx context.Context, args []string, getenv func(string) st
 	if !s.given {
 		s.store = getenv("PAWL_STORE")
 	}
+	s.schema, s.schemaGiven = string(c.Schema), c.Schema != ""
+	if _, ok := postgresDSN(s.store); ok && !s.schemaGiven {
+		s.schema = getenv("PAWL_SCHEMA")
+	}
 	return parsed.Run()
 }
 
@@ -141,8 +159,9 @@ func helpFor(args []string) string {
 
 // commands are those that have a help of their own.
 var commands = map[string]bool{ //nolint:gochecknoglobals // a constant table
-	"runs": true, "runs list": true, "runs show": true, "runs events": true, "runs retry": true, "runs cancel": true,
-	"runs answer": true, "runs signal": true, "graph": true, "graph draw": true, "version": true,
+	"runs": true, "runs list": true, "runs show": true, "runs events": true, "runs start": true, "runs start-like": true,
+	"runs result": true, "runs retry": true, "runs cancel": true, "runs questions": true, "runs answer": true, "runs signal": true,
+	"graph": true, "graph draw": true, "version": true,
 }
 
 func asksForJSON(args []string) bool {

@@ -130,8 +130,8 @@ func TestAStoreThatCannotBeUsed(t *testing.T) {
 		{file("text.db", strings.Repeat("no database ", 100)), exitNoStore, "the file is no SQLite database"},
 		{foreign, exitNoStore, "it is another program's database"},
 		{dir, exitNoStore, "it is not a file: give it the path of one"},
-		{"postgres://user:secret@host/db", exitNoStore, "this release of pawl cannot read journals in PostgreSQL"},
-		{"mysql://host/db", exitUsage, `"mysql" is no kind of store: give sqlite:PATH, or just PATH`},
+		{"postgres://user:secret@127.0.0.1:1/db", exitNoStore, "the server cannot be reached"},
+		{"mysql://user:secret@host/db", exitUsage, `"mysql" is no kind of store: give sqlite:PATH, just PATH, or postgres:DSN`},
 		{"sqlite:", exitUsage, "--store names no file"},
 	} {
 		sh := newShell(t)

@@ -30,7 +30,7 @@ func (c *drawCmd) Run(ctx context.Context, s *session) error {
 	return s.withStore(ctx, func(db store) error {
 		run, err := db.Load(ctx, id)
 		if err != nil {
-			return s.explained(err, id)
+			return s.explained(err)
 		}
 		if run.Kind != journal.GraphRun {
 			return fmt.Errorf("run %s is a %s: only runs of graphs have a drawing", quoted(id), printable(string(run.Kind)))

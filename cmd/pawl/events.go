@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-go/pawl/client"
 	"github.com/pawl-go/pawl/journal"
 )
 
@@ -14,6 +15,8 @@ type eventsCmd struct {
 	ID text `arg:"" help:"The run."`
 
 	After int64 `help:"Only the events behind the one of this number." placeholder:"N"`
+
+	Follow bool `help:"Print what is written from now on, too, until the run has ended." short:"f"`
 
 	Payloads bool `help:"Print payloads, too: inputs, results, errors, questions and answers. They may hold prompts and secrets."`
 }
@@ -45,20 +48,25 @@ type event struct {
 // Run prints events.
 func (c *eventsCmd) Run(ctx context.Context, s *session) error {
 	id := string(c.ID)
-	return s.withStore(ctx, func(db store) error {
-		if _, err := db.Load(ctx, id); err != nil {
-			return s.explained(err, id)
+	return s.withClient(ctx, func(db store, runs *client.Client) error {
+		events := db.Events(ctx, id, c.After)
+		if c.Follow {
+			events = runs.Events(ctx, id, c.After)
 		}
-		for e, err := range db.Events(ctx, id, c.After) {
+		if _, err := db.Load(ctx, id); err != nil {
+			return s.explained(err)
+		}
+		for e, err := range events {
 			switch {
 			case err != nil:
-				return err
-			case s.out.err != nil:
-				return nil // flush returns it
+				return s.explained(err)
 			case s.json:
 				s.out.json(c.event(e))
 			default:
 				s.out.printf("%s\n", c.line(e))
+			}
+			if s.out.err != nil || c.Follow && s.out.flush() != nil {
+				return nil // run returns it
 			}
 		}
 		return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pawl-go/pawl/client"
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
 )
@@ -18,6 +19,8 @@ const (
 	exitNotFound = 3
 	exitRefused  = 4
 	exitNoStore  = 5
+	exitFailure  = 6 // of the run, not of this program
+	exitLate     = 7
 )
 
 // exitError is an error of this program's own, with its exit code.
@@ -37,21 +40,27 @@ func (e *exitError) Unwrap() error { return e.err }
 func exitCode(err error) int {
 	var own *exitError
 	var answer *durable.AnswerError
+	var late *client.InvocationTimeoutError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &own):
 		return own.code
+	case has[*client.InvocationError](err), has[*client.InvocationCancelledError](err):
+		return exitFailure
+	case errors.As(err, &late) && late.Timeout():
+		return exitLate
 	case errors.As(err, &answer):
 		if answer.Reason == durable.NotAsked {
 			return exitNotFound
 		}
 		return exitRefused
-	case errors.As(err, new(*durable.RetryError)), errors.As(err, new(*durable.RunConflictError)),
-		errors.As(err, new(*durable.ContinuationChainError)):
+	case has[*durable.RetryError](err), has[*durable.RunConflictError](err), has[*durable.ContinuationChainError](err):
 		return exitRefused
-	case errors.As(err, new(*durable.OptionError)):
+	case has[*durable.OptionError](err), has[*client.OptionError](err):
 		return exitUsage
+	case has[*client.UnsupportedError](err):
+		return exitNoStore
 	case errors.Is(err, journal.ErrNotFound):
 		return exitNotFound
 	case errors.Is(err, journal.ErrUnavailable):
@@ -63,6 +72,12 @@ func exitCode(err error) int {
 		}
 	}
 	return exitFailed
+}
+
+// has reports whether an error is of a type, or wraps one that is.
+func has[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 // errorReport is an error as JSON.
@@ -77,12 +92,13 @@ func (s *session) report(err error) {
 		return
 	}
 	text := err.Error()
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) && !has[*durable.RunCancelledError](err) {
 		text = "interrupted"
 	}
 	if !strings.HasPrefix(text, "pawl: ") {
 		text = "pawl: " + text
 	}
+	text = withoutSecrets(text)
 	if s.json {
 		s.notes.json(errorReport{Error: text, Exit: exitCode(err)})
 		return
@@ -93,20 +109,30 @@ func (s *session) report(err error) {
 }
 
 // explained adds to an error of a store or of package durable what somebody at a command line can do about it.
-func (s *session) explained(err error, id string) error {
+func (s *session) explained(err error) error {
 	var retry *durable.RetryError
 	var answer *durable.AnswerError
+	var finished *client.RunFinishedError
+	var failed *client.InvocationError
+	var late *client.InvocationTimeoutError
 	switch {
 	case err == nil, errors.As(err, new(*exitError)):
 		return err
+	case errors.As(err, &failed):
+		show := s.command("runs show", failed.RunID)
+		return &exitError{code: exitFailure, err: err, text: fmt.Sprintf("%v: %s shows how", failed.Err, show)}
+	case errors.As(err, &late) && late.Timeout():
+		return &exitError{code: exitLate, err: err, text: fmt.Sprintf("run %s has not ended in time: it goes on: %s shows how far it is",
+			quoted(late.RunID), s.command("runs show", late.RunID))}
 	case errors.Is(err, journal.ErrNotFound):
 		return fmt.Errorf("%w (%s)", err, s.spec())
 	case errors.As(err, &answer):
 		return &exitError{code: exitCode(err), err: err, text: s.refusal(answer)}
 	case errors.As(err, &retry) && retry.Code == durable.RetryNotFailed && !retry.Status.Terminal():
 		return fmt.Errorf("%w: run it again with the same id and it goes on", err)
-	case errors.Is(err, journal.ErrEnded):
-		return fmt.Errorf("%w: %s shows how", err, s.command("runs show", id))
+	case errors.As(err, &finished):
+		return &exitError{code: exitCode(err), err: err, text: fmt.Sprintf("run %s has ended: it is %s: %s shows how",
+			quoted(finished.RunID), finished.Status, s.command("runs show", finished.RunID))}
 	}
 	return err
 }

@@ -18,6 +18,8 @@ type listCmd struct {
 
 	Thread text `help:"Only turns of this conversation." placeholder:"NAME"`
 
+	Queue text `help:"Only runs of this queue." placeholder:"NAME"`
+
 	LinkedTo text `help:"Only runs that come from this one: retries, forks, children, next turns." placeholder:"ID"`
 
 	Limit int `default:"100" help:"How many at most."`
@@ -70,8 +72,8 @@ type page struct {
 func (c *listCmd) Run(ctx context.Context, s *session) error {
 	return s.withStore(ctx, func(db store) error {
 		p, err := db.List(ctx, journal.Query{
-			Status: c.Status, Kind: c.Kind, Name: string(c.Name), Thread: string(c.Thread), LinkedTo: string(c.LinkedTo),
-			Limit: c.Limit, Cursor: c.Cursor,
+			Status: c.Status, Kind: c.Kind, Name: string(c.Name), Thread: string(c.Thread), Queue: string(c.Queue),
+			LinkedTo: string(c.LinkedTo), Limit: c.Limit, Cursor: c.Cursor,
 		})
 		switch {
 		case err != nil:
@@ -88,15 +90,26 @@ func (c *listCmd) Run(ctx context.Context, s *session) error {
 }
 
 func (s *session) listed(ctx context.Context, db store, p journal.Page) error {
+	queues := slices.ContainsFunc(p.Runs, func(r journal.Run) bool { return r.Queue != "" })
 	t := s.out.table()
-	t.row("ID", "KIND", "NAME", "STATUS", "CREATED", "UPDATED", "NOTE")
+	row := func(queue string, cells ...string) {
+		if queues {
+			cells = slices.Insert(cells, 3, queue) // before the status
+		}
+		t.row(cells...)
+	}
+	row("QUEUE", "ID", "KIND", "NAME", "STATUS", "CREATED", "UPDATED", "NOTE")
 	for i := range p.Runs {
 		r := &p.Runs[i]
 		o, err := outlookOf(ctx, db, r)
 		if err != nil {
 			return err
 		}
-		t.row(printable(r.ID), printable(string(r.Kind)), printable(r.Name), printable(string(r.Status)),
+		queue := ""
+		if r.Queue != "" {
+			queue = printable(r.Queue)
+		}
+		row(queue, printable(r.ID), printable(string(r.Kind)), printable(r.Name), printable(string(r.Status)),
 			s.ago(r.Created), s.ago(r.Updated), s.note(r, &o))
 	}
 	t.end()

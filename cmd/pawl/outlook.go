@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
@@ -164,22 +163,39 @@ func (t *taken) left(inbox []journal.Message) []journal.Message {
 // outlook says what else is worth knowing of a run's status; empty if there is nothing.
 func (s *session) outlook(r *journal.Run, o *outlook) string {
 	switch {
+	case r.Status == journal.Running && r.Owner == "" && r.Queue != "":
+		return "its worker is gone: another one takes it"
 	case r.Status == journal.Running && r.Owner == "":
-		return "its process is gone: run it again"
+		return "its process is gone: " + again(r)
 	case o.unread:
 		return "its journal cannot be read"
-	case o.given && o.reason != "":
-		return "given up for now: " + printable(o.reason)
 	case o.given:
-		return "given up for now"
+		return s.givenUp(r, o)
+	case r.Status == journal.Pending && len(o.waits) == 0 && r.Due.After(s.now):
+		return "starts " + s.until(r.Due)
+	case r.Status == journal.Pending && len(o.waits) == 0 && r.Queue != "":
+		return again(r)
 	case r.Status == journal.Suspended, r.Status == journal.Pending:
-		return s.waits(r.Due, o)
+		return s.waits(r, o)
 	}
 	return ""
 }
 
+// givenUp says why an attempt was given up, and when the next one may begin.
+func (s *session) givenUp(r *journal.Run, o *outlook) string {
+	text := "given up for now"
+	if o.reason != "" {
+		text += ": " + printable(o.reason)
+	}
+	if r.Due.After(s.now) {
+		text += ", again " + s.until(r.Due)
+	}
+	return text
+}
+
 // waits says what a run waits for, and whether it is there.
-func (s *session) waits(due time.Time, o *outlook) string {
+func (s *session) waits(r *journal.Run, o *outlook) string {
+	due := r.Due
 	var signals, children []string
 	var come []string
 	asked, answered := 0, 0
@@ -223,9 +239,17 @@ func (s *session) waits(due time.Time, o *outlook) string {
 	}
 	text := strings.Join(parts, ", ")
 	if over || len(come) > 0 && !open {
-		text += ": run it again"
+		text += ": " + again(r)
 	}
 	return text
+}
+
+// again is what lets a run go on that waits for nothing any more.
+func again(r *journal.Run) string {
+	if r.Queue == "" {
+		return "run it again"
+	}
+	return "waits for a worker"
 }
 
 // plural is a noun with the one name, the few names, or the number of names.

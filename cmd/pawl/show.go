@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-go/pawl/durable"
@@ -27,10 +30,12 @@ type shown struct {
 	// Linked are runs that come from this one, the newest first, at most 100.
 	Linked []journal.Run `json:"linked"`
 	// Left are the tasks of SuperStep, planned and without an outcome, of a run that has not completed.
-	SuperStep int         `json:"super_step,omitempty"`
-	Left      []string    `json:"left,omitempty"`
-	Timeline  []*item     `json:"timeline"`
-	Questions []*question `json:"questions"`
+	SuperStep int      `json:"super_step,omitempty"`
+	Left      []string `json:"left,omitempty"`
+	// Requeues is how often an attempt was given up, by reason.
+	Requeues  map[string]int `json:"requeues,omitempty"`
+	Timeline  []*item        `json:"timeline"`
+	Questions []*question    `json:"questions"`
 	// Messages are those that the run has not taken.
 	Messages []message `json:"messages"`
 
@@ -54,7 +59,7 @@ func (c *showCmd) Run(ctx context.Context, s *session) error {
 	return s.withStore(ctx, func(db store) error {
 		v, err := look(ctx, db, id)
 		if err != nil {
-			return s.explained(err, id)
+			return s.explained(err)
 		}
 		if s.json {
 			s.out.json(v)
@@ -95,7 +100,7 @@ func look(ctx context.Context, db store, id string) (*shown, error) {
 	t.outlook.inbox = t.taken.left(inbox)
 	v := &shown{
 		Run: run, Linked: append([]journal.Run{}, linked.Runs...),
-		Timeline: t.top, Questions: append([]*question{}, t.questions...),
+		Requeues: t.requeues, Timeline: t.top, Questions: append([]*question{}, t.questions...),
 		Messages: []message{}, outlook: t.outlook, encoded: t.encoded, waited: t.waited,
 	}
 	for _, m := range t.outlook.inbox {
@@ -152,6 +157,12 @@ func (s *session) header(v *shown) {
 	if r.Thread != "" {
 		row("thread", printable(r.Thread))
 	}
+	if r.Queue != "" {
+		row("queue", printable(r.Queue))
+	}
+	if r.Dedup != "" {
+		row("dedup key", printable(r.Dedup))
+	}
 	if r.Link.Kind != "" {
 		row("from", linkText(r.Link))
 	}
@@ -159,6 +170,7 @@ func (s *session) header(v *shown) {
 		row("owner", s.leaseText(r))
 	}
 	row("events", strconv.FormatInt(r.Head, 10))
+	row("given up", requeueText(v.Requeues))
 	if len(v.Left) > 0 {
 		row("to do", fmt.Sprintf("%s, in super-step %d", few(v.Left), v.SuperStep))
 	}
@@ -167,6 +179,19 @@ func (s *session) header(v *shown) {
 		row(linkNames[l.Link.Kind], fmt.Sprintf("%s (%s)", printable(l.ID), l.Status))
 	}
 	t.end()
+}
+
+// requeueText says how often attempts were given up, and why.
+func requeueText(requeues map[string]int) string {
+	parts := make([]string, 0, len(requeues))
+	for _, reason := range slices.Sorted(maps.Keys(requeues)) {
+		name := "unknown"
+		if reason != "" {
+			name = printable(reason)
+		}
+		parts = append(parts, fmt.Sprintf("%s x%d", name, requeues[reason]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // linkNames say what a run that comes from another one is to that.
@@ -217,7 +242,7 @@ func (s *session) retried(v *shown) {
 		case l.Status.Terminal():
 			s.out.printf("\nRetried as %s, which is %s: %s\n", printable(l.ID), l.Status, s.command("runs show", l.ID))
 		default:
-			s.out.printf("\nRetried as %s, which is %s; your program goes on with it: %s\n", printable(l.ID), l.Status, resumeCall(*l))
+			s.out.printf("\nRetried as %s, which is %s; %s\n", printable(l.ID), l.Status, whoGoesOn(l))
 		}
 		return
 	}
@@ -232,7 +257,7 @@ func (s *session) questions(v *shown) {
 		case open:
 			s.out.printf("\nopen question %s\n", printable(q.ID))
 		case sent:
-			s.out.printf("\nquestion %s has an answer, which the run takes when your program runs it again\n", printable(q.ID))
+			s.out.printf("\nquestion %s %s\n", printable(q.ID), questionState(q, r))
 			continue
 		default:
 			continue
@@ -256,8 +281,7 @@ func (s *session) signals(v *shown) {
 			continue
 		}
 		if m := arrived(w); m != nil {
-			s.out.printf("\nsignal %s was sent %s, and the run takes it when your program runs it again\n",
-				printable(w.Signal), s.ago(m.Time))
+			s.out.printf("\nsignal %s was sent %s, and the run takes it %s\n", printable(w.Signal), s.ago(m.Time), takenWhen(&v.Run))
 			continue
 		}
 		s.out.printf("\nwaits for %s\n", waitText(w))

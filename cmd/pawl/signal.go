@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/pawl-go/pawl/client"
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
 )
@@ -50,17 +51,17 @@ func (c *signalCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return s.withStore(ctx, func(db store) error {
+	return s.withClient(ctx, func(db store, runs *client.Client) error {
 		run, o, err := c.look(ctx, db)
 		if err != nil {
-			return s.explained(err, id)
+			return s.explained(err)
 		}
 		var opts []durable.SendOption
 		if c.Key != "" {
 			opts = append(opts, durable.SignalKey(string(c.Key)))
 		}
-		if err := durable.Signal(ctx, db, id, name, value, opts...); err != nil {
-			return s.explained(err, id)
+		if err := runs.Signal(ctx, id, name, value, opts...); err != nil {
+			return s.explained(err)
 		}
 		waited := waitsFor(o.waits, name)
 		if s.json {
@@ -72,8 +73,7 @@ func (c *signalCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// look returns the run and what it waits for. A run whose program has a codec is refused: what is sent from here would be
-// none that it can read, nor would it be secret.
+// look returns the run and what it waits for. A run whose program has a codec is refused.
 func (c *signalCmd) look(ctx context.Context, db store) (journal.Run, outlook, error) {
 	run, err := db.Load(ctx, string(c.ID))
 	if err != nil {
@@ -84,11 +84,21 @@ func (c *signalCmd) look(ctx context.Context, db store) (journal.Run, outlook, e
 	case err != nil:
 		return run, outlook{}, err
 	case isEncoded(start.Payload):
-		return run, outlook{}, &exitError{code: exitRefused, text: fmt.Sprintf("the payloads of run %s are encoded by a codec: nothing "+
-			"was sent: send the signal from a program that has the codec", quoted(run.ID))}
+		return run, outlook{}, isSecretRun(run.ID, "signal")
 	}
 	o, err := outlookOf(ctx, db, &run)
 	return run, o, err
+}
+
+// isSecretRun is the error of a call to a run whose program has a codec: what is sent from here would be none that it can read,
+// nor would it be secret.
+func isSecretRun(id, what string) error {
+	do := "send the " + what
+	if what == "start" {
+		do = "start it"
+	}
+	return &exitError{code: exitRefused, text: fmt.Sprintf("the payloads of run %s are encoded by a codec: nothing was sent: %s from a "+
+		"program that has the codec", quoted(id), do)}
 }
 
 // isEncoded reports whether a codec has encoded a payload.
@@ -109,7 +119,7 @@ func takes(r *journal.Run, o *outlook, waited bool) string {
 	case r.Status == journal.Continued:
 		return "was continued: the run that it goes on as has it"
 	case waited:
-		return "goes on when your program runs it again"
+		return "goes on " + takenWhen(r)
 	case len(o.waits) > 0:
 		var waits []string
 		for _, w := range o.waits {

@@ -97,7 +97,7 @@ func TestASignalThatCannotBeSentIsRefused(t *testing.T) {
 		{[]string{"r", "", "1"}, exitUsage, "Signal"},
 		{[]string{"r", "approval", "1", "--key", "pawl:x"}, exitUsage, "are taken: choose another one"},
 		{[]string{"nobody", "approval", "1"}, exitNotFound, `run "nobody": run not found: check the id`},
-		{[]string{"over", "approval", "1"}, exitRefused, "run has ended: it is completed: pawl --store"},
+		{[]string{"over", "approval", "1"}, exitRefused, `run "over" has ended: it is completed: pawl --store`},
 		{[]string{"secret", "approval", "1"}, exitRefused, "nothing was sent: send the signal from a program that has the codec"},
 	} {
 		r := sh.pawl(append([]string{"runs", "signal"}, tt.args...)...)

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strings"
 	"syscall"
 
+	"github.com/pawl-go/pawl/client"
 	"github.com/pawl-go/pawl/journal"
 	"github.com/pawl-go/pawl/journal/sqlite"
 )
@@ -21,14 +23,17 @@ type store interface {
 	io.Closer
 }
 
-const defaultStore = "pawl.db"
+const (
+	defaultStore = "pawl.db"
+	storeKinds   = "sqlite:PATH, just PATH, or postgres:DSN"
+)
 
 // spec is what the store was given as.
 func (s *session) spec() string {
 	if s.store == "" {
 		return "the store is " + defaultStore
 	}
-	return "the store is " + printable(s.store)
+	return "the store is " + printable(shownStore(s.store))
 }
 
 // withStore opens the store for f.
@@ -36,39 +41,53 @@ func (s *session) withStore(ctx context.Context, f func(db store) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	db, err := s.open() //nolint:contextcheck // opening a file is not cut short
+	db, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
 	return errors.Join(f(db), db.Close())
 }
 
-func (s *session) open() (store, error) {
+// withClient opens the store for f, with a client for its runs.
+func (s *session) withClient(ctx context.Context, f func(db store, runs *client.Client) error) error {
+	return s.withStore(ctx, func(db store) error {
+		runs, err := client.New(db, client.Config{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return err
+		}
+		return f(db, runs)
+	})
+}
+
+func (s *session) open(ctx context.Context) (store, error) {
 	spec := s.store
 	if spec == "" {
 		spec = defaultStore
 	}
+	if dsn, ok := postgresDSN(spec); ok {
+		return s.openPostgres(ctx, dsn)
+	}
 	scheme, path, ok := strings.Cut(spec, ":")
 	switch {
-	case ok && (scheme == "postgres" || scheme == "postgresql"):
-		return nil, &exitError{code: exitNoStore, text: "this release of pawl cannot read journals in PostgreSQL: " +
-			"give --store the path of a SQLite file"}
+	case s.schema != "":
+		return nil, &exitError{code: exitUsage, text: "--schema is for a store in PostgreSQL: leave it out, or give --store postgres:DSN"}
 	case ok && scheme == "sqlite":
 		spec = path
 	case ok && strings.HasPrefix(path, "//"):
-		return nil, &exitError{code: exitUsage, text: fmt.Sprintf("--store %s: %q is no kind of store: give sqlite:PATH, or just PATH",
-			printable(spec), scheme)}
+		return nil, &exitError{code: exitUsage, text: fmt.Sprintf("--store: %s is no kind of store: give %s", quoted(scheme), storeKinds)}
 	}
-	return openFile(spec)
+	return openFile(spec) //nolint:contextcheck // opening a file is not cut short
 }
 
 // openFile opens a file that is there: sqlite.Open would make one.
 func openFile(path string) (store, error) {
 	if path == "" {
-		return nil, &exitError{code: exitUsage, text: "--store names no file: give sqlite:PATH, or just PATH"}
+		return nil, &exitError{code: exitUsage, text: "--store names no file: give " + storeKinds}
 	}
 	info, err := os.Stat(path)
 	switch {
+	case err != nil && (isSecret(path) || strings.Contains(path, ":") && strings.Contains(path, "@")):
+		return nil, &exitError{code: exitUsage, text: "--store looks like a DSN: write postgres: before it"}
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &exitError{code: exitNoStore, err: err, text: fmt.Sprintf("there is no file %s: give --store, or set PAWL_STORE to, "+
 			"the database that your program writes to", printable(path))}

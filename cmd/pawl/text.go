@@ -87,7 +87,10 @@ func onTerminal(line string) string {
 func (s *session) command(words string, args ...string) string {
 	line := []string{"pawl"}
 	if s.given {
-		line = append(line, "--store", shellWord(s.store))
+		line = append(line, "--store", shellWord(shownStore(s.store)))
+	}
+	if s.schema != "" && s.schemaGiven {
+		line = append(line, "--schema", shellWord(s.schema))
 	}
 	line = append(line, words)
 	if len(args) > 0 && strings.HasPrefix(args[0], "-") {

@@ -37,7 +37,8 @@ type item struct {
 	// Due is when a wait ends, Waits what a suspended run waits for.
 	Due   time.Time      `json:"due,omitzero"`
 	Waits []durable.Wait `json:"waits,omitempty"`
-	// Question is the id of what is asked, Child that of a run that was started, Reason why a run was requeued or cancelled.
+	// Question is the id of what is asked, Child that of a run that was started, Reason why a run was requeued or cancelled,
+	// or by whom it was taken.
 	Question string `json:"question,omitempty"`
 	Child    string `json:"child,omitempty"`
 	Reason   string `json:"reason,omitempty"`
@@ -154,16 +155,17 @@ type timeline struct {
 	plan   []planned
 	planAt int // the super-step that was planned
 
-	taken   *taken
-	outlook outlook
-	encoded bool            // the payloads are
-	waited  map[string]bool // the names of the signals that were waited for
+	taken    *taken
+	outlook  outlook
+	requeues map[string]int  // by reason
+	encoded  bool            // the payloads are
+	waited   map[string]bool // the names of the signals that were waited for
 }
 
 func newTimeline() *timeline {
 	t := &timeline{
 		kinds: map[place]itemKind{}, met: map[string]bool{}, done: map[string]bool{}, asked: map[place]*question{}, fans: map[string]bool{},
-		taken: newTaken(), waited: map[string]bool{},
+		taken: newTaken(), waited: map[string]bool{}, requeues: map[string]int{},
 	}
 	t.stretch()
 	return t
@@ -180,7 +182,7 @@ func (t *timeline) add(e journal.Event) {
 	t.outlook = outlook{}
 	t.outlook.last(e)
 	switch e.Kind {
-	case journal.RunStart, journal.RunSuspended, journal.RunRequeued,
+	case journal.RunStart, journal.RunSuspended, journal.RunRequeued, journal.RunTaken,
 		journal.RunComplete, journal.RunError, journal.RunCancelled, journal.RunContinued:
 		t.ofRun(e)
 	case journal.SuperStepDone:
@@ -214,6 +216,13 @@ func (t *timeline) ofRun(e journal.Event) {
 		it.Waits = m.Waits
 	case journal.RunRequeued:
 		it.Reason = requeueReason(e)
+		t.requeues[it.Reason]++
+	case journal.RunTaken:
+		var m struct {
+			Owner string `json:"owner"`
+		}
+		readMeta(e, &m)
+		it.Reason = m.Owner
 	case journal.RunError:
 		it.Failures = append(it.Failures, failureOf(e))
 	case journal.RunCancelled:

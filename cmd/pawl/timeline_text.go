@@ -45,7 +45,9 @@ func (w *writer) item(it *item, depth int) {
 	}
 	w.line(when, depth, text)
 	if it.asked != nil {
-		w.asked(it.asked, depth+1)
+		for _, line := range it.asked.lines() {
+			w.line("", depth+1, line)
+		}
 	}
 	// What a task did, how it failed, and what its Catch handler did.
 	handled := slices.IndexFunc(it.Items, func(inner *item) bool { return inner.Kind == catchItem })
@@ -63,15 +65,12 @@ func (w *writer) item(it *item, depth int) {
 	}
 }
 
-func (w *writer) asked(q *question, depth int) {
+// lines are what is asked, for people.
+func (q *question) lines() []string {
 	if q.Encoded {
-		w.line("", depth, encoded)
-		return
+		return []string{encoded}
 	}
-	for _, line := range textLines(asText(q.Question)) {
-		w.line("", depth, line)
-	}
-	w.line("", depth, "wants "+q.Wants)
+	return append(textLines(asText(q.Question)), "wants "+q.Wants)
 }
 
 func (w *writer) failure(f *failure, depth int) {
@@ -243,6 +242,8 @@ func (it *item) runText() string {
 			return "given up for now"
 		}
 		return "given up for now: " + printable(it.Reason)
+	case "taken":
+		return "taken up by " + printable(it.Reason)
 	case "complete":
 		return "completed" + it.totals()
 	case "error":
