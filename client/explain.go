@@ -17,6 +17,9 @@ func (c *Client) explained(ctx context.Context, id string, err error) error {
 		return nil
 	case isAnswer && (answer.Reason == durable.NotAsked || answer.Reason == durable.AlreadyAnswered):
 		return &RunNotWaitingError{RunID: answer.RunID, Question: answer.Question, Err: err}
+	case isOwn[*durable.UpdateRejectedError](err), isOwn[*durable.UpdateFailedError](err), isOwn[*durable.UpdateTimeoutError](err),
+		isOwn[*durable.QueryError](err): // whatever they wrap
+		return err
 	case errors.Is(err, journal.ErrNotFound):
 		if missing, ok := errors.AsType[*journal.NotFoundError](err); ok {
 			id = missing.Run
@@ -26,6 +29,12 @@ func (c *Client) explained(ctx context.Context, id string, err error) error {
 		return c.finished(ctx, id, err)
 	}
 	return err
+}
+
+// isOwn reports whether an error is just of a type.
+func isOwn[E error](err error) bool {
+	_, ok := err.(E) //nolint:errorlint // not what it wraps, which may be the run's own doing
+	return ok
 }
 
 // finished is the error of a call to a run that has ended.

@@ -74,6 +74,14 @@ func (h *Handle[O]) Answer(ctx context.Context, question string, value any) erro
 	return h.client.Answer(ctx, h.id, question, value)
 }
 
+// Pause has the run rest until Resume. See Client.Pause.
+func (h *Handle[O]) Pause(ctx context.Context, reason string) error {
+	return h.client.Pause(ctx, h.id, reason)
+}
+
+// Resume lets the run go on after Pause. See Client.Resume.
+func (h *Handle[O]) Resume(ctx context.Context) error { return h.client.Resume(ctx, h.id) }
+
 // Cancel ends the run for good. See Client.Cancel.
 func (h *Handle[O]) Cancel(ctx context.Context, reason string) error {
 	return h.client.Cancel(ctx, h.id, reason)

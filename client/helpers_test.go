@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/graph"
 	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/journal/memory"
 	"github.com/pawl-go/pawl/superstep"
 )
 
@@ -102,3 +103,60 @@ func workflow(id, name string) journal.Run {
 var parent = durable.Workflow("parent", func(ctx context.Context, in string) (string, error) {
 	return durable.RunChild(ctx, echo, in, durable.ChildID("kid"))
 })
+
+// cart collects items until it is closed.
+var cart = durable.Workflow("cart", func(ctx context.Context, first string) ([]string, error) {
+	items := []string{first}
+	closed := false
+	err := errors.Join(
+		durable.HandleUpdate(ctx, "add", func(_ context.Context, item string) (int, error) {
+			if item == "glass" {
+				return 0, errBroken
+			}
+			items = append(items, item)
+			return len(items), nil
+		}, durable.Validator(func(item string) error {
+			if item == "" {
+				return errNothing
+			}
+			return nil
+		})),
+		durable.HandleUpdate(ctx, "close", func(context.Context, struct{}) (bool, error) {
+			closed = true
+			return true, nil
+		}),
+		durable.HandleQuery(ctx, "size", func(struct{}) (int, error) { return len(items), nil }),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return items, durable.Await(ctx, func() bool { return closed })
+})
+
+var (
+	errBroken  = errors.New("it has broken")
+	errNothing = errors.New("nothing to add")
+)
+
+// attend does what a worker would, until the returned function is called: it goes on with a run when there is a message.
+func attend[I, O any](ctx context.Context, store *memory.Store, wf *durable.Definition[I, O], id string) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	changed, unwatch := store.Watch(id)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer unwatch()
+		for {
+			works(ctx, store, wf, id)
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}

@@ -33,13 +33,3 @@ func (c *Client) Questions(ctx context.Context, id string) ([]durable.Question, 
 func (c *Client) Answer(ctx context.Context, id, question string, value any) error {
 	return c.explained(ctx, id, durable.Answer(ctx, c.store, id, question, value, c.using()))
 }
-
-// Cancel ends a run for good, and the runs that it has started, unless they were detached. The reason is for people, and may
-// be empty. A run that nobody holds is cancelled when Cancel returns; the owner of any other is told. Of a run that was
-// continued as new, the last one of the chain is cancelled. Cancelling a cancelled run is a success.
-//
-// Errors: a *RunNotFoundError, a *RunFinishedError if the run has ended in another way, a *durable.ContinuationChainError, and
-// those of the store.
-func (c *Client) Cancel(ctx context.Context, id, reason string) error {
-	return c.explained(ctx, id, durable.Cancel(ctx, c.store, id, reason, c.using()))
-}
