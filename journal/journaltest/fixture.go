@@ -15,6 +15,7 @@ import (
 func WriteFixture(t *testing.T, store journal.Store) {
 	t.Helper()
 	s := &subject{t: t, store: store}
+	s.writeQueue()
 	ended := s.hold("ended", everything())
 	s.append(ended, 2, step(1), end(journal.Checkpoint), step(2))
 	s.append(ended, 5, end(journal.RunError))
@@ -41,11 +42,24 @@ func WriteFixture(t *testing.T, store journal.Store) {
 	s.append(lapsed, 2, step(1000))
 }
 
+// writeQueue makes runs of a queue, and announces a program that is not theirs.
+func (s *subject) writeQueue() {
+	s.t.Helper()
+	n := queued("in a queue")
+	n.Run.Dedup, n.Due = "key", noon()
+	s.make(n)
+	s.restQueued("rests", noon().Add(-time.Hour))
+	s.restQueued("waits", time.Time{})
+	if q, ok := s.store.(journal.Queue); ok {
+		require.NoError(s.t, q.Announce(s.t.Context(), inQueue, alike()))
+	}
+}
+
 // fixtures reads the fixtures of a harness and goes on with what is in them. A store that is written by this version is
 // one as well.
 func fixtures(t *testing.T, h Harness) {
 	t.Helper()
-	all := append([]Fixture{{Name: "this version", Open: func(t *testing.T) journal.Store {
+	all := append([]Fixture{{Name: "this version", Queues: true, Open: func(t *testing.T) journal.Store {
 		t.Helper()
 		store := h.Open(t)
 		WriteFixture(t, store)
@@ -56,6 +70,7 @@ func fixtures(t *testing.T, h Harness) {
 			s := &subject{t: t, h: h, store: f.Open(t)}
 			fixtureRecords(s)
 			fixtureEvents(s)
+			fixtureQueue(s, f.Queues)
 			fixtureGoesOn(s)
 		})
 	}
@@ -92,8 +107,31 @@ func fixtureEvents(s *subject) {
 	if _, ok := s.store.(journal.Lister); ok {
 		assert.Equal(s.t, []string{"long"}, s.found(journal.Query{Limit: 1}))
 		assert.Equal(s.t, []string{"suspended"}, s.found(journal.Query{LinkedTo: "ended"}))
-		assert.Len(s.t, s.found(journal.Query{Limit: 1000}), len(ids())+3)
+		assert.Len(s.t, s.found(journal.Query{Limit: 1000, Name: "w"}), len(ids())+3+len(s.found(journal.Query{Queue: inQueue})))
 	}
+}
+
+// fixtureQueue holds that runs of queues are there if the version had any, and that there can be some in any case.
+func fixtureQueue(s *subject, there bool) {
+	if _, ok := s.store.(journal.Queue); !ok {
+		return
+	}
+	if there {
+		s.duplicate(keyed("another", "key"), "in a queue")
+		s.send("waits", signal("a", "", "1"))
+		taken := s.takes("rests", "in a queue", "waits")
+		assert.Equal(s.t, "key", taken[1].Run.Dedup)
+	}
+	s.enqueueOf("new", alike()[0], 3)
+	s.announce(inQueue, alike()[1])
+	s.enqueueOf("newer", alike()[1], 3)
+	if there {
+		s.strands()
+	} else {
+		s.strands("new")
+	}
+	s.make(keyed("has a key", "new key"))
+	s.duplicate(keyed("has none", "new key"), "has a key")
 }
 
 func fixtureGoesOn(s *subject) {

@@ -48,6 +48,8 @@ type Fixture struct {
 	Name string
 	// Open returns a copy that may be written to.
 	Open func(t *testing.T) journal.Store
+	// Queues is true if the version had queues.
+	Queues bool
 }
 
 // rule is a sentence of the contract, and the test that holds it.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pawl-go/pawl/journal"
@@ -19,8 +20,19 @@ func (s *Store) Append(ctx context.Context, l journal.Lease, a journal.Append) e
 	}
 	defer s.end()
 	o := &appending{lease: l, Append: a, row: journal.EncodeRow(l.Run, a.After+1, a.Events)}
-	o.special = len(a.Events) == 0 || journal.CheckpointIn(a.Events) >= 0 || journal.StatusAfter(a.Events) != ""
-	return s.committer.do(ctx, o, len(o.row))
+	o.special = len(a.Events) == 0 || len(a.Outbox) > 0 || journal.CheckpointIn(a.Events) >= 0 || journal.StatusAfter(a.Events) != ""
+	return s.committer.do(ctx, o, len(o.row)+o.seal())
+}
+
+// seal makes the outbox one that the caller may change, and returns how large it is.
+func (o *appending) seal() (size int) {
+	o.Outbox = slices.Clone(o.Outbox)
+	for i := range o.Outbox {
+		m := &o.Outbox[i].Message
+		m.Payload = slices.Clone(m.Payload)
+		size += len(m.Payload)
+	}
+	return size
 }
 
 type appending struct {
@@ -83,11 +95,13 @@ func (o *appending) write(t *tx, st *runState) error {
 	if i := journal.CheckpointIn(o.Events); i >= 0 {
 		st.checkpoint = o.After + 1 + int64(i)
 	}
-	if status := journal.StatusAfter(o.Events); status != "" {
-		st.become(status, stamp(time.Now()))
-		if status == journal.Suspended {
-			st.due = stamp(o.Due)
-		}
+	now := stamp(time.Now())
+	status := journal.StatusAfter(o.Events)
+	if status != "" {
+		st.become(status, o.Due, now)
+	}
+	if err := o.look(t, st, status, now); err != nil {
+		return err
 	}
 	l := t.given(st.id)
 	switch {
@@ -99,7 +113,31 @@ func (o *appending) write(t *tx, st *runState) error {
 	if !o.special {
 		return nil
 	}
-	return t.save(st)
+	if err := t.save(st); err != nil {
+		return err
+	}
+	for _, letter := range o.Outbox {
+		if err := t.deliver(letter); err != nil {
+			return err
+		}
+	}
+	if status == "" {
+		return nil
+	}
+	return t.wake(st, now)
+}
+
+// look makes a run that was suspended just now due, if it has messages that its owner has not seen.
+func (o *appending) look(t *tx, st *runState, status journal.Status, now time.Time) error {
+	if status != journal.Suspended || st.queue == "" {
+		return nil
+	}
+	var next int64
+	if _, err := t.one(t.nextMessage, []any{st.key}, &next); err != nil {
+		return err
+	}
+	st.rouse(next-1 > o.Seen, now)
+	return nil
 }
 
 // has reports whether these events stand behind a.After already.

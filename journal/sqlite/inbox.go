@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"time"
 
 	"github.com/pawl-go/pawl/journal"
 )
@@ -48,31 +49,60 @@ func (o *sending) apply(t *tx) error {
 		}
 		return ended(st)
 	}
-	o.there, err = t.receive(st, o.message)
+	o.there, err = t.send(st, o.message)
 	return err
 }
 
-// receive puts a message into a run's inbox, unless one of its key is there.
-func (t *tx) receive(st *runState, m journal.Message) (journal.Message, error) {
+// send puts a message into the inbox of a run that has not ended, unless one of its key is there, and makes the run due if
+// it waits for messages.
+func (t *tx) send(st *runState, m journal.Message) (journal.Message, error) {
+	m, added, err := t.receive(st, m)
+	now := stamp(time.Now())
+	if err != nil || !st.rouse(added, now) {
+		return m, err
+	}
+	if err := t.save(st); err != nil {
+		return m, err
+	}
+	return m, t.wake(st, now)
+}
+
+// deliver sends a letter, if there is a run that takes it.
+func (t *tx) deliver(l journal.Letter) error {
+	st, err := t.run(l.Run)
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case st.status.Terminal():
+		return nil
+	}
+	_, err = t.send(st, l.Message)
+	return err
+}
+
+// receive puts a message into a run's inbox, unless one of its key is there, and reports whether it did.
+func (t *tx) receive(st *runState, m journal.Message) (there journal.Message, added bool, err error) {
 	if first, ok, err := t.keyed(st, m.Key); ok || err != nil {
-		return first, err
+		return first, false, err
 	}
 	m.Time = stamp(m.Time)
 	m.Payload = append([]byte(nil), m.Payload...)
 	if _, err := t.one(t.nextMessage, []any{st.key}, &m.Seq); err != nil {
-		return m, err
+		return m, false, err
 	}
 	if t.wrote = true; t.fault != nil {
-		return m, t.fault
+		return m, false, t.fault
 	}
 	result, err := t.insertMessage.ExecContext(context.Background(), st.key, m.Seq, string(m.Kind), m.Name, m.Key, micros(m.Time),
 		m.Payload, messageSum(st.id, &m))
 	if err != nil {
-		return m, t.broken(err)
+		return m, false, t.broken(err)
 	}
 	id, err := result.LastInsertId()
 	t.notes = append(t.notes, note{run: st.id, id: id})
-	return m, err
+	return m, true, t.broken(err)
 }
 
 // keyed returns the message of a run that has a key.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,16 +51,46 @@ func (o *creation) lost(c *committer) { c.tx.forget(o.Run.ID, o.given.Token) }
 func (o *creation) apply(t *tx) error {
 	o.given = journal.Lease{}
 	now := stamp(time.Now())
-	r := &o.Run
-	st := &runState{id: r.ID}
-	st.become(journal.StatusAfter(o.Events), now)
+	st := &runState{id: o.Run.ID, queue: o.Run.Queue}
+	st.become(journal.StatusAfter(o.Events), o.Due, now)
+	st.rouse(len(o.Messages) > 0, now)
 	if i := journal.CheckpointIn(o.Events); i >= 0 {
 		st.checkpoint = int64(i) + 1
+	}
+	if err := o.insert(t, st, now); err != nil {
+		return err
+	}
+	st.head = int64(len(o.Events))
+	if _, err := t.insert(st.key, st.token, 1, len(o.Events), o.row); err != nil {
+		return err
+	}
+	for _, m := range o.Messages {
+		if _, _, err := t.receive(st, m); err != nil {
+			return err
+		}
+	}
+	if o.Claim.TTL <= 0 || st.status.Terminal() {
+		return t.wake(st, now)
+	}
+	var err error
+	o.given, err = t.lease(st, o.Claim, now)
+	return err
+}
+
+// insert writes the run's record.
+func (o *creation) insert(t *tx, st *runState, now time.Time) error {
+	r := &o.Run
+	if err := o.deduplicate(t); err != nil {
+		return err
+	}
+	var program []byte
+	if r.Queue != "" {
+		program = digest(r.Program())
 	}
 	t.wrote = true
 	made, err := t.one(t.insertRun, []any{
 		r.ID, string(r.Kind), r.Name, r.Version, r.Fingerprint, r.Thread, string(r.Link.Kind), r.Link.Run, r.Link.SuperStep,
-		micros(now), string(st.status), micros(st.updated), nil, st.checkpoint,
+		r.Queue, r.Dedup, program, micros(now), string(st.status), micros(st.updated), micros(st.due), micros(st.ready()), st.checkpoint,
 	}, &st.key, &st.token)
 	if err != nil {
 		return err
@@ -67,25 +98,30 @@ func (o *creation) apply(t *tx) error {
 	if !made {
 		return &journal.ExistsError{Run: r.ID}
 	}
-	st.head = int64(len(o.Events))
-	if _, err := t.insert(st.key, st.token, 1, len(o.Events), o.row); err != nil {
-		return err
-	}
-	for _, m := range o.Messages {
-		if _, err := t.receive(st, m); err != nil {
-			return err
-		}
-	}
-	if o.Claim.TTL <= 0 || st.status.Terminal() {
+	return nil
+}
+
+// deduplicate refuses a run whose key another one has.
+func (o *creation) deduplicate(t *tx) error {
+	var other string
+	if o.Run.Dedup == "" {
 		return nil
 	}
-	o.given, err = t.lease(st, o.Claim, now)
-	return err
+	taken, err := t.one(t.byDedup, []any{o.Run.Dedup}, &other)
+	if !taken {
+		return err
+	}
+	if _, err := t.run(o.Run.ID); err == nil {
+		return &journal.ExistsError{Run: o.Run.ID}
+	} else if !errors.Is(err, journal.ErrNotFound) {
+		return err
+	}
+	return &journal.DuplicateError{Run: o.Run.ID, Other: other, Key: o.Run.Dedup}
 }
 
 // lease gives the run to an owner.
 func (t *tx) lease(st *runState, c journal.Claim, now time.Time) (journal.Lease, error) {
-	st.become(journal.Running, now)
+	st.become(journal.Running, time.Time{}, now)
 	st.token++
 	st.owner, st.holder, st.until = c.Owner, t.store.owners.name, stamp(now.Add(c.TTL))
 	t.pending[st.id] = &lease{key: st.key, token: st.token, head: st.head, until: st.until}
@@ -196,9 +232,12 @@ func (o *renewal) apply(t *tx) error {
 	st.free()
 	t.pending[st.id] = nil
 	if st.status == journal.Running {
-		st.become(journal.Pending, now)
+		st.become(journal.Pending, time.Time{}, now)
 	}
-	return t.save(st)
+	if err := t.save(st); err != nil {
+		return err
+	}
+	return t.wake(st, now)
 }
 
 // runRef is how a run is found once its id has been looked up.
@@ -236,7 +275,7 @@ func (v *view) scan(scan func(...any) error) (r journal.Run, key int64, err erro
 	var holder string
 	var created, updated, due, until, head sql.NullInt64
 	err = scan(&key, &r.ID, &r.Kind, &r.Name, &r.Version, &r.Fingerprint, &r.Thread, &r.Link.Kind, &r.Link.Run, &r.Link.SuperStep,
-		&created, &r.Status, &updated, &due, &r.Checkpoint, &r.Owner, &holder, &until, &head)
+		&r.Queue, &r.Dedup, &created, &r.Status, &updated, &due, &r.Checkpoint, &r.Owner, &holder, &until, &head)
 	r.Created, r.Updated, r.Due, r.Until = fromMicros(created), fromMicros(updated), fromMicros(due), fromMicros(until)
 	r.Head = head.Int64
 	if err == nil && holder != "" && !v.held(holder, r.Until) {
@@ -245,5 +284,5 @@ func (v *view) scan(scan func(...any) error) (r journal.Run, key int64, err erro
 	return r, key, err
 }
 
-const runColumns = `key, id, kind, name, version, fingerprint, thread, link_kind, link_run, link_step, created, status, updated, due,
-	checkpoint, owner, holder, until, (SELECT seq + n - 1 FROM events WHERE run = key ORDER BY seq DESC LIMIT 1)`
+const runColumns = `key, id, kind, name, version, fingerprint, thread, link_kind, link_run, link_step, queue, dedup,
+	created, status, updated, due, checkpoint, owner, holder, until, (SELECT seq + n - 1 FROM events WHERE run = key ORDER BY seq DESC LIMIT 1)`

@@ -44,6 +44,7 @@ func conditions(q *journal.Query) (where string, args []any, err error) {
 	add("kind = ?", string(q.Kind))
 	add("name = ?", q.Name)
 	add("thread <> '' AND thread = ?", q.Thread)
+	add("queue = ?", q.Queue)
 	add("link_run <> '' AND link_run = ?", q.LinkedTo)
 	if len(q.Status) > 0 {
 		where += " AND status IN (?" + strings.Repeat(", ?", len(q.Status)-1) + ")"

@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -56,7 +57,7 @@ func TestOpenRefusesANewerSchema(t *testing.T) {
 	require.NoError(t, open(t, path).Close())
 	_, err := attach(t, path).Exec("INSERT INTO pawl_schema (version_id, is_applied) VALUES (7, 1)")
 	require.NoError(t, err)
-	fails(t, path, "written by a newer release: schema 7, this release knows 2", "upgrade the program")
+	fails(t, path, "written by a newer release: schema 7, this release knows 3", "upgrade the program")
 }
 
 func TestOpenRefusesAMissingFolder(t *testing.T) {
@@ -143,6 +144,7 @@ func TestCallsBehindCloseSaySo(t *testing.T) {
 	require.NoError(t, s.Close())
 	stop()
 	s.Watch("r")
+	s.WatchQueue("q")
 	ctx := context.Background()
 	_, create := s.Create(ctx, newRun("x"))
 	_, load := s.Load(ctx, "r")
@@ -153,10 +155,15 @@ func TestCallsBehindCloseSaySo(t *testing.T) {
 	_, inbox := s.Inbox(ctx, "r", 0)
 	_, list := s.List(ctx, journal.Query{})
 	_, prune := s.Prune(ctx, time.Now())
+	_, take := s.Take(ctx, journal.Take{})
+	_, stranded := s.TakeStranded(ctx, journal.Take{}, 0)
+	announce := s.Announce(ctx, "q", nil)
 	var events error
 	for _, events = range s.Events(ctx, "r", 0) {
 	}
-	for i, err := range []error{create, load, acquire, renew, give, send, inbox, list, prune, events, add(t, s, l, 1), s.Delete(ctx, "r")} {
+	for i, err := range []error{
+		create, load, acquire, renew, give, send, inbox, list, prune, events, take, stranded, announce, add(t, s, l, 1), s.Delete(ctx, "r"),
+	} {
 		require.ErrorIs(t, err, fs.ErrClosed, "call %d", i)
 		require.ErrorContains(t, err, s.Path())
 		require.ErrorContains(t, err, "open it again")
@@ -207,14 +214,17 @@ func TestManyOpenANewFileAtOnce(t *testing.T) {
 
 // TestStore reads what a file of an earlier schema has, and goes on with it.
 func TestAnEarlierSchemaIsMigrated(t *testing.T) {
-	path := unpacked(t, "schema1")
-	var before, after int
-	db := attach(t, path)
-	version := "SELECT max(version_id) FROM pawl_schema"
-	require.NoError(t, db.QueryRow(version).Scan(&before))
-	require.NoError(t, open(t, path).Close())
-	require.NoError(t, db.QueryRow(version).Scan(&after))
-	require.Equal(t, []int{1, 2}, []int{before, after})
+	const newest = 3
+	for had := 1; had < newest; had++ {
+		path := unpacked(t, fmt.Sprintf("schema%d", had))
+		var before, after int
+		db := attach(t, path)
+		version := "SELECT max(version_id) FROM pawl_schema"
+		require.NoError(t, db.QueryRow(version).Scan(&before))
+		require.NoError(t, open(t, path).Close())
+		require.NoError(t, db.QueryRow(version).Scan(&after))
+		require.Equal(t, []int{had, newest}, []int{before, after})
+	}
 }
 
 func unpacked(t *testing.T, name string) string {

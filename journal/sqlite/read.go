@@ -13,6 +13,8 @@ import (
 // reads are the statements of the readers.
 type reads struct {
 	run, key, rows, messages, news, newest *sql.Stmt
+
+	ready, running, queues, queue *sql.Stmt
 }
 
 func prepareReads(db *sql.DB) (*reads, error) {
@@ -27,6 +29,10 @@ func prepareReads(db *sql.DB) (*reads, error) {
 		{&r.messages, selectMessages + " AND seq > ?2 ORDER BY seq"},
 		{&r.newest, "SELECT coalesce(max(id), 0) FROM inbox"},
 		{&r.news, "SELECT runs.id, max(inbox.id) FROM inbox JOIN runs ON runs.key = inbox.run WHERE inbox.id > ? GROUP BY runs.id"},
+		{&r.ready, selectReady},
+		{&r.running, selectRunning},
+		{&r.queues, "SELECT name, changes FROM queues"},
+		{&r.queue, "SELECT coalesce(max(changes), 0) FROM queues WHERE name = ?"},
 	} {
 		var err error
 		//nolint:sqlclosecheck // closing the pool does it

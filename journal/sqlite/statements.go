@@ -15,6 +15,9 @@ type statements struct {
 	byKey, nextMessage, insertMessage    *sql.Stmt
 	deleteEvents, deleteInbox, deleteRun *sql.Stmt
 	raiseFloor                           *sql.Stmt
+	byDedup, ready, running, record      *sql.Stmt
+	nextProgram, announced, announce     *sql.Stmt
+	wakeQueue                            *sql.Stmt
 
 	all []*sql.Stmt // to be closed
 }
@@ -24,6 +27,16 @@ const selectRows = `SELECT seq, n, row FROM events WHERE run = ?1 AND seq >= coa
 	(SELECT max(seq) FROM events WHERE run = ?1 AND seq <= ?2 + 1), 0) ORDER BY seq LIMIT 256`
 
 const selectMessages = "SELECT seq, kind, name, key, time, payload, sum FROM inbox WHERE run = ?1"
+
+// The conditions of an index are repeated in each query that is to use it.
+const (
+	selectDedup = `SELECT id FROM runs WHERE dedup = ? AND dedup <> ''
+		AND status NOT IN ('completed', 'failed', 'cancelled', 'continued')`
+	selectReady   = "SELECT id, key, ready FROM runs WHERE program = ? AND queue = ? AND ready <= ? ORDER BY ready, key LIMIT ?"
+	selectRunning = "SELECT id, key, program, holder, until FROM runs WHERE queue = ? AND queue <> '' AND status = 'running'"
+	// selectProgram finds the first program behind another of which there are runs in queues.
+	selectProgram = "SELECT min(program) FROM runs WHERE program > ? AND ready IS NOT NULL"
+)
 
 func (s *statements) prepare(conn *sql.Conn) error {
 	var err error
@@ -43,14 +56,14 @@ func (s *statements) prepare(conn *sql.Conn) error {
 		stmt  **sql.Stmt
 		query string
 	}{
-		{&s.load, `SELECT key, token, checkpoint, status, owner, holder, updated, due, until,
+		{&s.load, `SELECT key, queue, token, checkpoint, status, owner, holder, updated, due, until,
 			(SELECT seq + n - 1 FROM events WHERE run = key ORDER BY seq DESC LIMIT 1) FROM runs WHERE id = ?`},
-		{&s.insertRun, `INSERT INTO runs (id, kind, name, version, fingerprint, thread, link_kind, link_run, link_step, created,
-			status, updated, due, checkpoint, token, owner, holder, until)
-			SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, token, '', '', NULL FROM floor WHERE true
+		{&s.insertRun, `INSERT INTO runs (id, kind, name, version, fingerprint, thread, link_kind, link_run, link_step, queue, dedup,
+			program, created, status, updated, due, ready, checkpoint, token, owner, holder, until)
+			SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, token, '', '', NULL FROM floor WHERE true
 			ON CONFLICT (id) DO NOTHING RETURNING key, token`},
-		{&s.saveRun, `UPDATE runs SET token = ?, checkpoint = ?, status = ?, owner = ?, holder = ?, updated = ?, due = ?, until = ?
-			WHERE key = ?`},
+		{&s.saveRun, `UPDATE runs SET token = ?, checkpoint = ?, status = ?, owner = ?, holder = ?, updated = ?, due = ?, until = ?,
+			ready = ? WHERE key = ?`},
 		{&s.rows, selectRows},
 		{&s.byKey, selectMessages + " AND key = ?2 AND key <> ''"},
 		{&s.nextMessage, "SELECT coalesce(max(seq), 0) + 1 FROM inbox WHERE run = ?"},
@@ -59,6 +72,15 @@ func (s *statements) prepare(conn *sql.Conn) error {
 		{&s.deleteInbox, "DELETE FROM inbox WHERE run = ?"},
 		{&s.deleteRun, "DELETE FROM runs WHERE key = ?"},
 		{&s.raiseFloor, "UPDATE floor SET token = ?1 WHERE token < ?1"},
+		{&s.byDedup, selectDedup},
+		{&s.ready, selectReady},
+		{&s.running, selectRunning},
+		{&s.record, "SELECT " + runColumns + " FROM runs WHERE key = ?"},
+		{&s.nextProgram, selectProgram},
+		{&s.announced, "SELECT time FROM announced WHERE program = ? AND queue = ?"},
+		{&s.announce, `INSERT INTO announced (program, queue, time) VALUES (?, ?, ?)
+			ON CONFLICT DO UPDATE SET time = excluded.time`},
+		{&s.wakeQueue, "INSERT INTO queues (name, changes) VALUES (?, 1) ON CONFLICT DO UPDATE SET changes = changes + 1 RETURNING changes"},
 	} {
 		stmt, fault := conn.PrepareContext(context.Background(), p.query) //nolint:sqlclosecheck // close does it
 		if *p.stmt = stmt; fault == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-go/pawl/journal"
 )
 
-// Store is a journal.Store, journal.Lister, journal.Deleter and journal.Watcher in a SQLite file. It is safe for concurrent
-// use. Make one with Open; the file may be open in several processes, and several times in one.
+// Store is a journal.Store, journal.Lister, journal.Deleter, journal.Watcher and journal.Queue in a SQLite file. It is safe
+// for concurrent use. Make one with Open; the file may be open in several processes, and several times in one.
 //
 // All errors are those that package journal's interfaces name, or say what is wrong with the call. After Close every call
 // fails with an error that matches fs.ErrClosed.
@@ -36,6 +36,7 @@ var (
 	_ journal.Lister  = (*Store)(nil)
 	_ journal.Deleter = (*Store)(nil)
 	_ journal.Watcher = (*Store)(nil)
+	_ journal.Queue   = (*Store)(nil)
 )
 
 // Option changes how Open opens a file.
@@ -45,8 +46,8 @@ type Option func(*Store)
 // *journal.UnavailableError; 5 s if it is not given. With 0 a call does not wait.
 func BusyTimeout(d time.Duration) Option { return func(s *Store) { s.busy = max(d, 0) } }
 
-// WatchEvery is how often the store looks for messages that other processes have sent, while a run is watched; 50 ms if it
-// is not given. Those of this process are seen at once.
+// WatchEvery is how often the store looks for what other processes have sent or made ready, while a run or a queue is
+// watched; 50 ms if it is not given. What this process does is seen at once.
 func WatchEvery(d time.Duration) Option {
 	return func(s *Store) {
 		if d > 0 {

@@ -45,6 +45,10 @@ func TestStore(t *testing.T) {
 			t.Helper()
 			return open(t, s.(*sqlite.Store).Path())
 		},
+		Kill: func(t *testing.T, s journal.Store) {
+			t.Helper()
+			require.NoError(t, s.(*sqlite.Store).Close())
+		},
 		Cuts: cuts(),
 		// Written by the releases that had these schemas. To add one, see the package comment.
 		Fixtures: []journaltest.Fixture{fixture("schema1"), fixture("schema2")},

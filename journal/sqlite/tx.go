@@ -25,6 +25,8 @@ type tx struct {
 	pending map[string]*lease
 	raised  []raise
 	notes   []note
+	// woken has the queues in which runs became ready, and how many times that makes.
+	woken map[string]int64
 	// sweepAt is how many leases there may be before those that have run out are forgotten.
 	sweepAt int
 }
@@ -52,7 +54,9 @@ type note struct {
 
 func newTx(s *Store, conn *sql.Conn) (*tx, error) {
 	const firstSweep = 1024
-	t := &tx{store: s, conn: conn, leases: map[string]*lease{}, pending: map[string]*lease{}, sweepAt: firstSweep}
+	t := &tx{
+		store: s, conn: conn, leases: map[string]*lease{}, pending: map[string]*lease{}, woken: map[string]int64{}, sweepAt: firstSweep,
+	}
 	return t, t.prepare(conn)
 }
 
@@ -140,7 +144,10 @@ func (t *tx) publish() {
 		}
 	}
 	for _, n := range t.notes {
-		t.store.watchers.notify(n.run, n.id)
+		t.store.watchers.notify(ofRun(n.run), n.id)
+	}
+	for queue, changes := range t.woken {
+		t.store.watchers.notify(ofQueue(queue), changes)
 	}
 	t.reset()
 	t.sweep()
@@ -163,6 +170,7 @@ func (t *tx) reset() {
 	clear(t.pending)
 	clear(t.raised)
 	clear(t.notes)
+	clear(t.woken)
 	t.raised, t.notes = t.raised[:0], t.notes[:0]
 }
 
@@ -205,7 +213,7 @@ func (t *tx) forget(run string, token int64) {
 
 // runState is a run as it stands in the file, within the transaction.
 type runState struct {
-	id                           string
+	id, queue                    string
 	key, token, head, checkpoint int64
 	status                       journal.Status
 	owner, holder                string
@@ -217,7 +225,7 @@ func (t *tx) run(id string) (*runState, error) {
 	st := &runState{id: id}
 	var updated, due, until, head sql.NullInt64
 	found, err := t.one(t.load, []any{id},
-		&st.key, &st.token, &st.checkpoint, &st.status, &st.owner, &st.holder, &updated, &due, &until, &head)
+		&st.key, &st.queue, &st.token, &st.checkpoint, &st.status, &st.owner, &st.holder, &updated, &due, &until, &head)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +243,7 @@ func (t *tx) run(id string) (*runState, error) {
 // save writes what may change of a run's record.
 func (t *tx) save(st *runState) error {
 	return t.exec(t.saveRun, st.token, st.checkpoint, string(st.status), st.owner, st.holder, micros(st.updated), micros(st.due),
-		micros(st.until), st.key)
+		micros(st.until), micros(st.ready()), st.key)
 }
 
 // held reports whether somebody has the run's lease whose time has not run out, and who has not died.
@@ -255,16 +263,17 @@ func (st *runState) has(l journal.Lease) bool {
 	return st.token == l.Token && (st.holder != "" || st.status.Terminal())
 }
 
-// become gives the run a status.
-func (st *runState) become(s journal.Status, now time.Time) {
+// become gives the run a status, and its Due where the status has one.
+func (st *runState) become(s journal.Status, due, now time.Time) {
 	if st.status != s {
 		st.status, st.updated = s, now
 	}
-	if s != journal.Suspended {
-		st.due = time.Time{}
-	}
-	if s.Terminal() {
+	st.due = time.Time{}
+	switch {
+	case s.Terminal():
 		st.free()
+	case s != journal.Running:
+		st.due = stamp(due)
 	}
 }
 
