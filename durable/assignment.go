@@ -3,7 +3,9 @@ package durable
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,8 +42,44 @@ type Assignment struct {
 	// Budgets bound how often the run may be begun again.
 	Budgets Budgets
 
-	execution atomic.Pointer[Execution]
-	draining  atomic.Bool
+	draining atomic.Bool
+
+	mu sync.Mutex
+	// open are the execution of the run, and those of the children that its code runs. Begun is true once there was one.
+	open  map[*Execution]struct{}
+	begun bool
+}
+
+// track notes an execution until done is called.
+func (a *Assignment) track(x *Execution) (done func()) {
+	if a == nil {
+		return func() {}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open == nil {
+		a.open = map[*Execution]struct{}{}
+	}
+	a.open[x], a.begun = struct{}{}, true
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.open, x)
+	}
+}
+
+// opened reports whether the run's lease has become an execution's.
+func (a *Assignment) opened() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.begun
+}
+
+// executions are those that are open.
+func (a *Assignment) executions() []*Execution {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Keys(a.open))
 }
 
 // Drain asks the run to stop at its next durable call or super-step. It is then free for others.
@@ -65,7 +103,6 @@ func (a *Assignment) Open(ctx context.Context, s Settings) (*Execution, error) {
 	lease := a.Taken.Lease
 	x := newExecution(ctx, s.withDefaults(), lease.Run)
 	x.owner, x.lease, x.head = lease.Owner, lease, lease.Head
-	a.execution.Store(x)
 	return x.opened(ctx, x.adopt(ctx))
 }
 

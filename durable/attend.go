@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawl-go/pawl/journal"
@@ -37,7 +38,7 @@ func Attend(ctx context.Context, e Executable, a *Assignment, leave time.Duratio
 	for {
 		select {
 		case err := <-done:
-			if a.execution.Load() == nil { // it has not come so far
+			if !a.opened() { // it has not come so far
 				a.release(ctx)
 			}
 			return err
@@ -48,7 +49,7 @@ func Attend(ctx context.Context, e Executable, a *Assignment, leave time.Duratio
 		case <-left:
 			return a.abandon(ctx, e, false)
 		case <-look.C:
-			if x := a.execution.Load(); x != nil && x.blockedFor(patience) {
+			if a.blockedFor(patience) {
 				return a.abandon(ctx, e, true)
 			}
 		}
@@ -80,16 +81,23 @@ func (e *BlockedError) Error() string {
 // Unretryable is true.
 func (e *BlockedError) Unretryable() bool { return true }
 
-// abandon takes the run from its code.
+// abandon takes the run from its code, and with it the children that the code runs.
 func (a *Assignment) abandon(ctx context.Context, e Executable, count bool) error {
 	id := a.Taken.Lease.Run
-	if x := a.execution.Load(); x != nil {
-		x.abandon(ctx, count)
-	} else {
+	if !a.opened() {
 		a.release(ctx)
 	}
-	a.Settings.withDefaults().Logger.Warn("pawl: code that ignores the end of its context was left behind", "run", id, "program", e.Program().Name)
+	for _, x := range a.executions() {
+		x.abandon(ctx, count && x.id == id)
+	}
+	a.Settings.withDefaults().Logger.Warn("pawl: code that ignores the end of its context was left behind",
+		"run", id, "program", e.Program().Name)
 	return &BlockedError{RunID: id, Counted: count}
+}
+
+// blockedFor reports whether the code, or that of a child, has been told for so long to end and has not.
+func (a *Assignment) blockedFor(patience time.Duration) bool {
+	return slices.ContainsFunc(a.executions(), func(x *Execution) bool { return x.blockedFor(patience) })
 }
 
 // release gives up a lease that nobody has used.

@@ -70,6 +70,15 @@ type requeuedMeta struct {
 	Reason RequeueReason `json:"reason"`
 }
 
+// ReasonOf reads the Meta of a RunRequeued; empty if it cannot be read.
+func ReasonOf(e journal.Event) RequeueReason {
+	var m requeuedMeta
+	if e.Kind != journal.RunRequeued || readMeta(e, &m) != nil {
+		return ""
+	}
+	return m.Reason
+}
+
 // takenMeta is the Meta of a RunTaken.
 type takenMeta struct {
 	Owner string `json:"owner"`

@@ -98,6 +98,21 @@ func RunChild[I, O any](ctx context.Context, wf *Definition[I, O], in I, opts ..
 	return recorded, nil
 }
 
+// awaitChild suspends the scope until the child is over, or can be gone on with. One that is in a queue goes on by itself, and
+// its end wakes the parent.
+func (c *call) awaitChild(ctx context.Context, id string, due time.Time) error {
+	if x := c.s.x; x.settings.assigned != nil {
+		run, err := x.settings.Store.Load(ctx, id)
+		if err != nil {
+			return x.unread(ctx, err)
+		}
+		if run.Queue != "" {
+			due = time.Time{}
+		}
+	}
+	return c.s.suspend(Wait{Scope: c.s.path, Child: id, Due: due})
+}
+
 // childEnded is the message that wakes the parent of a run; none if it has no parent.
 func childEnded(id, parent string) []journal.Letter {
 	if parent == "" {
@@ -223,9 +238,9 @@ func (c *call) concludeChild(ctx context.Context, w *spawn, id string, err error
 			RunID: e.RunID, Name: w.program.name, Code: e.Code, Class: e.Class, UserCode: e.UserCode, Err: e.Err,
 		}, 0)
 	case *SuspendedError:
-		return c.s.suspend(Wait{Scope: c.s.path, Child: id, Due: e.Due})
+		return c.awaitChild(ctx, id, e.Due)
 	case *RunLockedError: // somebody else is at it, who may be dead
-		return c.s.suspend(Wait{Scope: c.s.path, Child: id, Due: e.Until})
+		return c.awaitChild(ctx, id, e.Until)
 	case *RunLostError:
 		return c.s.suspend(Wait{Scope: c.s.path, Child: id, Due: Now()})
 	case *RunConflictError, *ContinuationChainError:

@@ -31,6 +31,7 @@ type Execution struct {
 	// changed says that messages may have come; nil if the store cannot say so. It is watched from before the run is taken.
 	changed <-chan struct{}
 	unwatch func()
+	untrack func() // ends what the worker knows of it
 
 	// flushing has a token while an append is under way.
 	flushing chan struct{}
@@ -111,6 +112,7 @@ func newExecution(ctx context.Context, s Settings, id string) *Execution {
 	}
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	x.changed, x.unwatch = watch(s.Store, id)
+	x.untrack = s.assigned.track(x)
 	return x
 }
 
@@ -335,15 +337,15 @@ func (x *Execution) write(ctx context.Context, events []journal.Event, due time.
 	return first, nil
 }
 
-// outbox is what goes to other runs with these events: the end of a child wakes its parent, and that of a run that goes on as
-// another one wakes that. A parent that runs its child itself sees the end without that.
+// outbox is what goes to other runs with these events: the end of a child wakes its parent, which may wait for it in another
+// worker by now, and that of a run that goes on as another one wakes that.
 func (x *Execution) outbox(events []journal.Event) []journal.Letter {
 	switch last, a := events[len(events)-1].Kind, x.settings.assigned; {
 	case last == journal.RunContinued && x.Run().Queue != "":
 		return []journal.Letter{{Run: x.next, Message: journal.Message{
 			Kind: journal.ResumeMessage, Key: ownKeys + "continued", Time: Now(),
 		}}}
-	case last.Terminal() && a != nil && a.Taken.Run.ID == x.id:
+	case last.Terminal() && a != nil:
 		return childEnded(x.id, x.parent)
 	}
 	return nil
@@ -469,6 +471,7 @@ func (x *Execution) bury(ctx context.Context, lease journal.Lease, a journal.App
 func (x *Execution) Close(ctx context.Context) {
 	x.cancel(context.Canceled)
 	x.keeper.Wait()
+	x.untrack()
 	x.mu.Lock()
 	lease := x.lease
 	x.lease.Token = 0
