@@ -49,6 +49,10 @@ type runsCmd struct {
 	Questions questionsCmd `cmd:"" help:"Print the questions that a run has asked."`
 	Answer    answerCmd    `cmd:"" help:"Answer a question that a run has asked."`
 	Signal    signalCmd    `cmd:"" help:"Send a value to a run that waits for it, or is going to."`
+	Update    updateCmd    `cmd:"" help:"Ask a run to change, and print what its workflow says."`
+	Query     queryCmd     `cmd:"" help:"Ask a run something, and print what its workflow says."`
+	Pause     pauseCmd     `cmd:"" help:"Have a run rest until it is resumed."`
+	Resume    resumeCmd    `cmd:"" help:"Let a run go on that was paused."`
 }
 
 type graphCmd struct {
@@ -161,6 +165,7 @@ func helpFor(args []string) string {
 var commands = map[string]bool{ //nolint:gochecknoglobals // a constant table
 	"runs": true, "runs list": true, "runs show": true, "runs events": true, "runs start": true, "runs start-like": true,
 	"runs result": true, "runs retry": true, "runs cancel": true, "runs questions": true, "runs answer": true, "runs signal": true,
+	"runs update": true, "runs query": true, "runs pause": true, "runs resume": true,
 	"graph": true, "graph draw": true, "version": true,
 }
 

@@ -100,6 +100,8 @@ func (c *eventsCmd) line(e journal.Event) string {
 		parts = append(parts, printable(e.Scope))
 	}
 	switch {
+	case e.Name != "" && e.N == 0:
+		parts = append(parts, printable(e.Name))
 	case e.Name != "":
 		parts = append(parts, fmt.Sprintf("%s#%d", printable(e.Name), e.N))
 	case e.N > 0:

@@ -48,6 +48,8 @@ func exitCode(err error) int {
 		return own.code
 	case has[*client.InvocationError](err), has[*client.InvocationCancelledError](err):
 		return exitFailure
+	case askExit(err) != 0:
+		return askExit(err)
 	case errors.As(err, &late) && late.Timeout():
 		return exitLate
 	case errors.As(err, &answer):
@@ -115,12 +117,17 @@ func (s *session) explained(err error) error {
 	var finished *client.RunFinishedError
 	var failed *client.InvocationError
 	var late *client.InvocationTimeoutError
+	var unhandled *durable.UpdateTimeoutError
 	switch {
 	case err == nil, errors.As(err, new(*exitError)):
 		return err
 	case errors.As(err, &failed):
 		show := s.command("runs show", failed.RunID)
 		return &exitError{code: exitFailure, err: err, text: fmt.Sprintf("%v: %s shows how", failed.Err, show)}
+	case errors.As(err, &unhandled) && unhandled.Timeout():
+		return lateUpdate(unhandled)
+	case askExit(err) != 0:
+		return err
 	case errors.As(err, &late) && late.Timeout():
 		return &exitError{code: exitLate, err: err, text: fmt.Sprintf("run %s has not ended in time: it goes on: %s shows how far it is",
 			quoted(late.RunID), s.command("runs show", late.RunID))}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
@@ -18,6 +19,8 @@ type outlook struct {
 	reason string
 	// inbox are the messages that the run has not taken.
 	inbox []journal.Message
+	// pause is set if the run is paused, or is told to.
+	pause *pause
 	// unread is true if the journal cannot be read.
 	unread bool
 }
@@ -46,7 +49,7 @@ func readOutlook(ctx context.Context, db store, r *journal.Run) (outlook, error)
 	o.last(last)
 	wanted := false
 	for _, w := range o.waits {
-		wanted = wanted || w.Question != "" || w.Signal != ""
+		wanted = wanted || w.Question != "" || w.Signal != "" || w.Await || w.Paused
 	}
 	if !wanted {
 		return o, nil
@@ -59,7 +62,7 @@ func readOutlook(ctx context.Context, db store, r *journal.Run) (outlook, error)
 	if err != nil {
 		return o, err
 	}
-	o.inbox = t.left(inbox)
+	o.inbox, o.pause = t.left(inbox), pauseIn(inbox)
 	return o, nil
 }
 
@@ -130,7 +133,8 @@ func (t *taken) add(e journal.Event) {
 		if m.Copied > 0 {
 			t.copied = m.Copied + 1
 		}
-	case journal.SignalReceived, journal.QuestionAnswered:
+	case journal.SignalReceived, journal.QuestionAnswered,
+		journal.UpdateDone, journal.UpdateError, journal.UpdateRejected, journal.QueryAnswered:
 		var m struct {
 			Message int64 `json:"message"`
 		}
@@ -169,6 +173,10 @@ func (s *session) outlook(r *journal.Run, o *outlook) string {
 		return "its process is gone: " + again(r)
 	case o.unread:
 		return "its journal cannot be read"
+	case o.pause != nil && r.Status == journal.Running:
+		return "to be " + o.pause.text()
+	case o.pause != nil && !r.Status.Terminal():
+		return o.pause.text()
 	case o.given:
 		return s.givenUp(r, o)
 	case r.Status == journal.Pending && len(o.waits) == 0 && r.Due.After(s.now):
@@ -195,34 +203,13 @@ func (s *session) givenUp(r *journal.Run, o *outlook) string {
 
 // waits says what a run waits for, and whether it is there.
 func (s *session) waits(r *journal.Run, o *outlook) string {
-	due := r.Due
-	var signals, children []string
-	var come []string
-	asked, answered := 0, 0
-	arrived := o.arrived()
-	for _, w := range o.waits {
-		if due.IsZero() || !w.Due.IsZero() && w.Due.Before(due) {
-			due = w.Due
-		}
-		switch {
-		case w.Question != "" && arrived(w) != nil:
-			answered++
-		case w.Question != "":
-			asked++
-		case w.Signal != "" && arrived(w) != nil:
-			come = append(come, fmt.Sprintf("signal %s is there", printable(w.Signal)))
-		case w.Signal != "":
-			signals = append(signals, w.Signal)
-		case w.Child != "":
-			children = append(children, w.Child)
-		}
-	}
-	open := asked > 0 || len(signals) > 0 || len(children) > 0
+	w := o.wanted(r.Due)
+	come, open := w.come, w.asked > 0 || w.updates > 0 || len(w.signals) > 0 || len(w.children) > 0
 	switch {
-	case answered > 0 && asked == 0:
+	case w.answered > 0 && w.asked == 0:
 		come = append([]string{"answered"}, come...)
-	case answered > 0:
-		come = append([]string{"has " + count(answered, "answer")}, come...)
+	case w.answered > 0:
+		come = append([]string{"has " + count(w.answered, "answer")}, come...)
 	}
 	parts := come
 	add := func(n int, text string) {
@@ -230,18 +217,54 @@ func (s *session) waits(r *journal.Run, o *outlook) string {
 			parts = append(parts, text)
 		}
 	}
-	add(asked, "asks "+count(asked, "question"))
-	add(len(signals), "waits for "+plural("signal", signals))
-	add(len(children), "waits for "+plural("run", children))
-	over := !due.IsZero() && !due.After(s.now)
-	if !due.IsZero() && (open || over || len(come) == 0) {
-		parts = append(parts, "due "+s.until(due))
+	add(w.asked, "asks "+count(w.asked, "question"))
+	add(len(w.signals), "waits for "+plural("signal", w.signals))
+	add(len(w.children), "waits for "+plural("run", w.children))
+	add(w.updates, "waits for an update")
+	over := !w.due.IsZero() && !w.due.After(s.now)
+	if !w.due.IsZero() && (open || over || len(come) == 0) {
+		parts = append(parts, "due "+s.until(w.due))
 	}
 	text := strings.Join(parts, ", ")
 	if over || len(come) > 0 && !open {
 		text += ": " + again(r)
 	}
 	return text
+}
+
+// wanted is what a run waits for, and what of it has come.
+type wanted struct {
+	due                      time.Time
+	asked, answered, updates int
+	signals, children        []string
+	come                     []string // in words
+}
+
+func (o *outlook) wanted(due time.Time) (all wanted) {
+	all.due = due
+	arrived := o.arrived()
+	for _, w := range o.waits {
+		if all.due.IsZero() || !w.Due.IsZero() && w.Due.Before(all.due) {
+			all.due = w.Due
+		}
+		switch {
+		case w.Question != "" && arrived(w) != nil:
+			all.answered++
+		case w.Question != "":
+			all.asked++
+		case w.Signal != "" && arrived(w) != nil:
+			all.come = append(all.come, fmt.Sprintf("signal %s is there", printable(w.Signal)))
+		case w.Signal != "":
+			all.signals = append(all.signals, w.Signal)
+		case w.Child != "":
+			all.children = append(all.children, w.Child)
+		case w.Await:
+			all.updates++
+		case w.Paused: // else it would be said that it is
+			all.come = append(all.come, "resumed")
+		}
+	}
+	return all
 }
 
 // again is what lets a run go on that waits for nothing any more.

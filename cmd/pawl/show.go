@@ -97,7 +97,7 @@ func look(ctx context.Context, db store, id string) (*shown, error) {
 	if err := t.lookForAnswers(ctx, db, id, inbox); err != nil {
 		return nil, err
 	}
-	t.outlook.inbox = t.taken.left(inbox)
+	t.outlook.inbox, t.outlook.pause = t.taken.left(inbox), pauseIn(inbox)
 	v := &shown{
 		Run: run, Linked: append([]journal.Run{}, linked.Runs...),
 		Requeues: t.requeues, Timeline: t.top, Questions: append([]*question{}, t.questions...),
@@ -224,6 +224,7 @@ func (s *session) goOn(v *shown) {
 		s.retried(v)
 	}
 	if !r.Status.Terminal() {
+		s.paused(v)
 		s.questions(v)
 		s.signals(v)
 	}
@@ -247,6 +248,13 @@ func (s *session) retried(v *shown) {
 		return
 	}
 	s.out.printf("\nGo on where it failed: %s\n", s.command("runs retry", v.Run.ID))
+}
+
+// paused prints how to end a pause.
+func (s *session) paused(v *shown) {
+	if p := v.outlook.pause; p != nil {
+		s.out.printf("\npaused %s; let it go on: %s\n", s.ago(p.since), s.command("runs resume", v.Run.ID))
+	}
 }
 
 // questions prints the questions that can be answered.
@@ -312,6 +320,8 @@ func (s *session) messages(v *shown) {
 			s.out.printf("\nsignal %s, sent %s: nobody has waited for it\n", name, s.ago(m.Time))
 		case m.Kind == journal.SignalMessage:
 			s.out.printf("\nsignal %s, sent %s: nobody has taken it\n", name, s.ago(m.Time))
+		case m.Kind == journal.UpdateMessage || m.Kind == journal.QueryMessage:
+			s.out.printf("\n%s %s, sent %s: the run has not come to it\n", m.Kind, name, s.ago(m.Time))
 		case m.Kind == journal.CancelMessage && !v.Run.Status.Terminal():
 			s.out.printf("\ncancel, sent %s: the run's owner has not cancelled it yet\n", s.ago(m.Time))
 		case m.Kind == journal.AnswerMessage && !known[m.Name]:

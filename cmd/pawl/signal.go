@@ -76,18 +76,23 @@ func (c *signalCmd) Run(ctx context.Context, s *session) error {
 // look returns the run and what it waits for. A run whose program has a codec is refused.
 func (c *signalCmd) look(ctx context.Context, db store) (journal.Run, outlook, error) {
 	run, err := db.Load(ctx, string(c.ID))
+	if err == nil {
+		err = takesJSON(ctx, db, run.ID, "signal")
+	}
 	if err != nil {
 		return run, outlook{}, err
 	}
-	start, err := eventBehind(ctx, db, run.ID, 0)
-	switch {
-	case err != nil:
-		return run, outlook{}, err
-	case isEncoded(start.Payload):
-		return run, outlook{}, isSecretRun(run.ID, "signal")
-	}
 	o, err := outlookOf(ctx, db, &run)
 	return run, o, err
+}
+
+// takesJSON refuses a run whose program has a codec.
+func takesJSON(ctx context.Context, db store, id, what string) error {
+	start, err := eventBehind(ctx, db, id, 0)
+	if err == nil && isEncoded(start.Payload) {
+		return isSecretRun(id, what)
+	}
+	return err
 }
 
 // isSecretRun is the error of a call to a run whose program has a codec: what is sent from here would be none that it can read,

@@ -124,12 +124,8 @@ func (c *startLikeCmd) Run(ctx context.Context, s *session) error {
 	}
 	return s.withClient(ctx, func(db store, runs *client.Client) error {
 		like := string(c.Like)
-		start, err := eventBehind(ctx, db, like, 0)
-		if err != nil {
+		if err := takesJSON(ctx, db, like, "start"); err != nil {
 			return s.explained(err)
-		}
-		if isEncoded(start.Payload) {
-			return isSecretRun(like, "start")
 		}
 		h, err := runs.StartLike(ctx, like, input, c.options(c.Queue)...)
 		return s.started(ctx, h, s.explained(err))
@@ -179,9 +175,9 @@ type outcome struct {
 // Run waits for a run.
 func (c *resultCmd) Run(ctx context.Context, s *session) error {
 	id := string(c.ID)
-	ctx, cancel := within(ctx, c.Timeout)
-	defer cancel()
 	return s.withClient(ctx, func(_ store, runs *client.Client) error {
+		ctx, cancel := within(ctx, c.Timeout)
+		defer cancel()
 		result, err := runs.Handle(id).Result(ctx)
 		if err != nil {
 			return s.explained(unreadable(err, "result", id))

@@ -37,8 +37,8 @@ type item struct {
 	// Due is when a wait ends, Waits what a suspended run waits for.
 	Due   time.Time      `json:"due,omitzero"`
 	Waits []durable.Wait `json:"waits,omitempty"`
-	// Question is the id of what is asked, Child that of a run that was started, Reason why a run was requeued or cancelled,
-	// or by whom it was taken.
+	// Question is the id of what is asked, Child that of a run that was started, Reason why a run was requeued or cancelled or an
+	// update or query has no result, or by whom the run was taken.
 	Question string `json:"question,omitempty"`
 	Child    string `json:"child,omitempty"`
 	Reason   string `json:"reason,omitempty"`
@@ -83,6 +83,9 @@ const (
 	questionItem  itemKind = "question"
 	childItem     itemKind = "child"
 	gateItem      itemKind = "gate"
+	awaitItem     itemKind = "await"
+	updateItem    itemKind = "update"
+	queryItem     itemKind = "query"
 )
 
 // States of super-steps, tasks and calls.
@@ -187,6 +190,8 @@ func (t *timeline) add(e journal.Event) {
 		t.ofRun(e)
 	case journal.SuperStepDone:
 		t.barrier(e)
+	case journal.UpdateDone, journal.UpdateError, journal.UpdateRejected, journal.QueryAnswered:
+		t.guest(e)
 	case journal.Checkpoint, journal.StepHandled, journal.StepReopened:
 	case journal.CatchStart:
 		if it := t.at(e.Scope, e); it != nil {

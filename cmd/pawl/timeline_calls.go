@@ -29,7 +29,7 @@ func (t *timeline) call(e journal.Event) {
 		}
 		readMeta(e, &m)
 		it.State, it.Due = waiting, m.Due
-		t.waited[e.Name] = t.waited[e.Name] || e.Kind == journal.SignalWait
+		t.waited[e.Name] = t.waited[e.Name] || it.Kind == signalItem
 	case journal.SignalReceived:
 		it.State = "received"
 	case journal.SignalTimeout:
@@ -56,6 +56,61 @@ func (t *timeline) call(e journal.Event) {
 	}
 }
 
+// isAwait reports whether an event is one of a condition that was waited for.
+func isAwait(e journal.Event) bool {
+	var m struct {
+		Await bool `json:"await"`
+	}
+	readMeta(e, &m)
+	return m.Await
+}
+
+// guest adds what has come of an update or a query.
+func (t *timeline) guest(e journal.Event) {
+	var m struct {
+		Reason string `json:"reason"`
+		Code   string `json:"code"`
+		Failed bool   `json:"failed"`
+	}
+	readMeta(e, &m)
+	kind := updateItem
+	if e.Kind == journal.QueryAnswered {
+		kind = queryItem
+	}
+	it := t.scopes[e.Scope]
+	if it == nil || it.Kind != updateItem { // its handler has made no call of its own
+		it = t.item(e, kind)
+		it.Scope = e.Scope
+		t.top = append(t.top, it)
+		if e.Scope != "" {
+			t.scopes[e.Scope] = it
+		}
+	}
+	it.Name, it.Took, it.State = e.Name, e.Took, done
+	it.since(e.Time.Add(-e.Took))
+	switch {
+	case e.Kind == journal.UpdateError:
+		var p struct {
+			Error json.RawMessage `json:"error"`
+		}
+		if json.Unmarshal(e.Payload, &p) == nil {
+			e.Payload = p.Error
+		}
+		it.State = failed
+		it.Failures = append(it.Failures, failureOf(e))
+	case e.Kind == journal.UpdateRejected, m.Failed:
+		it.State, it.Reason = "rejected", m.Reason
+		if m.Failed {
+			it.State, it.Reason = "unanswered", m.Code
+		}
+		if len(e.Payload) > 0 {
+			it.Failures = append(it.Failures, failureOf(e))
+		}
+	case kind == queryItem:
+		it.State = consumed
+	}
+}
+
 // callAt is the item of a call in this stretch.
 func (t *timeline) callAt(where place, e journal.Event) *item {
 	if it := t.calls[where]; it != nil {
@@ -63,7 +118,10 @@ func (t *timeline) callAt(where place, e journal.Event) *item {
 	}
 	kind, known := t.kinds[where]
 	if !known {
-		if kind = callKinds[e.Kind]; kind == "" {
+		switch kind = callKinds[e.Kind]; {
+		case isAwait(e):
+			kind = awaitItem
+		case kind == "":
 			kind = stepItem
 		}
 		t.kinds[where] = kind

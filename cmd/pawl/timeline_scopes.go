@@ -65,6 +65,10 @@ func (t *timeline) newScope(path, part string, e journal.Event) *item {
 		it.Kind, it.Name, it.N = superStepItem, "", n
 		return it
 	}
+	if name, n, ok := numbered(part, "[", "]"); ok && path == part && name == "update" {
+		it.Kind, it.Name, it.N = updateItem, "", n // its last event has the name
+		return it
+	}
 	if name, n, ok := numbered(part, "[", "]"); ok {
 		it.Kind, it.Name, it.N = taskItem, name, n
 		it.Fanned = n > 0 || t.fans[strings.TrimSuffix(path, part)+name]

@@ -143,6 +143,15 @@ func (it *item) label() string {
 		return printable(it.Name)
 	case sleepItem:
 		return "sleep"
+	case awaitItem:
+		return callName("await", it.N)
+	case updateItem:
+		if it.Name == "" {
+			return "an update"
+		}
+		return "update " + printable(it.Name)
+	case queryItem:
+		return "query " + printable(it.Name)
 	case questionItem:
 		return "question " + printable(it.Question)
 	}
@@ -176,6 +185,12 @@ func (it *item) stateText() string {
 		return "begun, and no outcome is recorded"
 	case it.State == "timed_out":
 		return "timed out"
+	case it.State == "rejected", it.State == "unanswered":
+		return it.State + ": " + printable(it.Reason)
+	case it.Kind == updateItem && it.State == "":
+		return "no outcome yet"
+	case it.Kind == awaitItem && it.State == done:
+		return "has come true"
 	case it.Kind == taskItem && it.State == "":
 		return "no outcome yet"
 	case it.State == done, it.State == failed:
@@ -274,6 +289,10 @@ func waitText(w durable.Wait) string {
 		return "signal " + printable(w.Signal) + until
 	case w.Child != "":
 		return "run " + printable(w.Child) + until
+	case w.Await:
+		return "an update" + until
+	case w.Paused:
+		return "its resumption"
 	}
 	return "the time " + clock(w.Due)
 }
