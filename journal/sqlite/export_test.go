@@ -64,3 +64,10 @@ func (s *Store) Settings(name string) (writer, reader string, err error) {
 
 // Leases is how many leases the store keeps in mind. No write may be under way.
 func (s *Store) Leases() int { return len(s.committer.tx.leases) }
+
+// QueueQueries are those that Take and Create ask about queues and keys, with the index that each is to use.
+func QueueQueries() map[string]string {
+	return map[string]string{
+		selectReady: "runs_by_ready", selectRunning: "runs_running", selectProgram: "runs_by_ready", selectDedup: "runs_by_dedup",
+	}
+}

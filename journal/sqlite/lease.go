@@ -285,4 +285,5 @@ func (v *view) scan(scan func(...any) error) (r journal.Run, key int64, err erro
 }
 
 const runColumns = `key, id, kind, name, version, fingerprint, thread, link_kind, link_run, link_step, queue, dedup,
-	created, status, updated, due, checkpoint, owner, holder, until, (SELECT seq + n - 1 FROM events WHERE run = key ORDER BY seq DESC LIMIT 1)`
+	created, status, updated, due, checkpoint, owner, holder, until,
+	(SELECT seq + n - 1 FROM events WHERE run = key ORDER BY seq DESC LIMIT 1)`

@@ -47,6 +47,13 @@ func runChild(path string) int {
 		for i := range children {
 			go writeForever(s, fmt.Sprintf("run-%d", i), say)
 		}
+	case "take":
+		var taken []journal.Taken
+		taken, err = s.Take(context.Background(), takeUpTo(2))
+		say("took", len(taken), err)
+	case "enqueue":
+		_, err = s.Create(context.Background(), inQueue("theirs"))
+		say("made", err)
 	case "send":
 		_, err = s.Send(context.Background(), "r", journal.Message{Kind: journal.SignalMessage, Name: "hello"})
 		say("sent", err)

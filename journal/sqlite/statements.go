@@ -80,7 +80,8 @@ func (s *statements) prepare(conn *sql.Conn) error {
 		{&s.announced, "SELECT time FROM announced WHERE program = ? AND queue = ?"},
 		{&s.announce, `INSERT INTO announced (program, queue, time) VALUES (?, ?, ?)
 			ON CONFLICT DO UPDATE SET time = excluded.time`},
-		{&s.wakeQueue, "INSERT INTO queues (name, changes) VALUES (?, 1) ON CONFLICT DO UPDATE SET changes = changes + 1 RETURNING changes"},
+		{&s.wakeQueue, `INSERT INTO queues (name, changes) VALUES (?, 1)
+			ON CONFLICT DO UPDATE SET changes = changes + 1 RETURNING changes`},
 	} {
 		stmt, fault := conn.PrepareContext(context.Background(), p.query) //nolint:sqlclosecheck // close does it
 		if *p.stmt = stmt; fault == nil {
