@@ -22,8 +22,12 @@ func (s *Store) Append(ctx context.Context, l journal.Lease, a journal.Append) e
 	}
 	defer s.end()
 	o := &appending{lease: l, Append: a, row: journal.EncodeRow(l.Run, a.After+1, a.Events)}
-	o.special = len(a.Events) == 0 || journal.CheckpointIn(a.Events) >= 0 || journal.StatusAfter(a.Events) != ""
-	return s.committer(l.Run).do(ctx, o, len(o.row))
+	o.special = len(a.Events) == 0 || len(a.Outbox) > 0 || journal.CheckpointIn(a.Events) >= 0 || journal.StatusAfter(a.Events) != ""
+	size := len(o.row)
+	for i := range a.Outbox {
+		size += len(a.Outbox[i].Message.Payload)
+	}
+	return s.committer(l.Run).do(ctx, o, size)
 }
 
 type appending struct {
@@ -38,7 +42,12 @@ type appending struct {
 func (*appending) op() string    { return "append" }
 func (o *appending) run() string { return o.lease.Run }
 
-func (o *appending) need(n *needs) { n.addRun(o.lease.Run) }
+func (o *appending) need(n *needs) {
+	n.addRun(o.lease.Run)
+	for i := range o.Outbox {
+		n.addMessage(o.Outbox[i].Run, o.Outbox[i].Message.Key)
+	}
+}
 
 // known reports whether the append is one insertion: by a lease that this store has given and knows all about, and the only
 // one of its batch.
@@ -207,15 +216,16 @@ func (o *appending) write(t *tx, st *runState) {
 		st.checkpoint, st.changed = o.After+1+int64(i), true
 	}
 	if status := journal.StatusAfter(o.Events); status != "" {
-		st.become(status, t.now)
-		if status == journal.Suspended {
-			st.due = stamp(o.Due)
-		}
+		st.become(status, o.Due, t.now)
+		st.rouse(o.Seen, t.now)
 	}
 	if st.status.Terminal() {
 		t.pending[st.id] = nil
 	}
 	st.head += int64(len(o.Events))
+	for i := range o.Outbox {
+		t.post(o.Outbox[i])
+	}
 }
 
 // has reports whether these events stand behind a.After already.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-go/pawl/journal"
 )
@@ -28,8 +29,9 @@ type committer struct {
 	conn  *pgx.Conn // nil while there is none
 	used  time.Time // when it was last known to work
 	tx    *tx
-	// holder is the session's lock that all leases of this committer name.
+	// holder is the session's lock that all leases of this committer name, but for those that name a former one still.
 	holder int64
+	former []int64
 	// downSince is when the server was first found out of reach; zero if it was not.
 	downSince time.Time
 	// crowd is true if several were told at once. They are let go first, since what they write next can share a transaction;
@@ -39,11 +41,12 @@ type committer struct {
 	batch, fast, slow []*request // memory for the next one
 	columns           columns
 
-	mu      sync.Mutex
-	waiting []*request
-	stopped bool
-	wake    chan struct{}
-	done    chan struct{}
+	mu       sync.Mutex
+	waiting  []*request
+	arrivals []arrival
+	stopped  bool
+	wake     chan struct{}
+	done     chan struct{}
 }
 
 // operation is what a request wants done.
@@ -62,6 +65,19 @@ type lost interface{ lost(c *committer) }
 
 // finisher is an operation that knows only behind its transaction what came of it.
 type finisher interface{ finish(t *tx) error }
+
+// loner is an operation that is a transaction of its own.
+type loner interface {
+	// attempt does it. If it fails, it also says whether it may have been done all the same.
+	attempt(c *committer) (unknown bool, err error)
+}
+
+// alone has what such an operation does not need.
+type alone struct{}
+
+func (alone) run() string     { return "" }
+func (alone) need(*needs)     {}
+func (alone) apply(*tx) error { return nil }
 
 // request is an operation on its way through the committer.
 type request struct {
@@ -85,12 +101,17 @@ func newCommitter(ctx context.Context, s *Store) (*committer, error) {
 	if err != nil {
 		return nil, err
 	}
+	return startCommitter(s, conn), nil //nolint:contextcheck // it lives as long as the store
+}
+
+// startCommitter returns a committer with a connection, or one that makes it when it needs it.
+func startCommitter(s *Store, conn *pgx.Conn) *committer {
 	c := &committer{
 		store: s, conn: conn, used: time.Now(), tx: newTx(s), holder: s.session.name(),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	go c.loop() //nolint:contextcheck // it lives as long as the store
-	return c, nil
+	go c.loop()
+	return c
 }
 
 // close waits until all that waits is done, and closes the connection.
@@ -143,10 +164,19 @@ func (c *committer) do(ctx context.Context, o operation, size int) error {
 	return r.err
 }
 
+// push has an operation done that nobody waits for.
+func (c *committer) push(o operation) {
+	c.enter(&request{operation: o, done: make(chan struct{}, 1)})
+}
+
 // abandon tells the committer of an operation that will not be done.
 func (c *committer) abandon(o operation) {
 	r := &request{operation: o}
 	r.state.Store(left)
+	c.enter(r)
+}
+
+func (c *committer) enter(r *request) {
 	c.mu.Lock()
 	c.waiting = append(c.waiting, r)
 	c.mu.Unlock()
@@ -207,7 +237,7 @@ func (c *committer) await() bool {
 		c.mu.Lock()
 		n, stopped := len(c.waiting), c.stopped
 		c.mu.Unlock()
-		if n > 0 || !stopped && c.holder != c.store.session.name() {
+		if n > 0 || !stopped && (len(c.former) > 0 || c.holder != c.store.session.name()) {
 			return true
 		}
 		if stopped {
@@ -237,7 +267,10 @@ func (c *committer) take(n, size int) []*request {
 	rest := copy(c.waiting, c.waiting[i:])
 	clear(c.waiting[rest:])
 	c.waiting = c.waiting[:rest]
+	arrivals := c.arrivals
+	c.arrivals = nil
 	c.mu.Unlock()
+	c.welcome(arrivals)
 	c.batch = batch
 	return batch
 }
@@ -254,15 +287,17 @@ func (c *committer) ready() error {
 		}
 		c.conn, c.used = conn, time.Now()
 	}
-	lock := c.store.session.name()
-	if lock == c.holder {
-		return nil
+	if lock := c.store.session.name(); lock != c.holder {
+		c.former = append(c.former, c.holder)
+		c.holder = lock
 	}
-	c.deadline()
-	if err := c.tx.rename(c.conn, c.holder, lock); err != nil {
-		return err
+	for len(c.former) > 0 {
+		c.deadline()
+		if err := c.tx.rename(c.conn, c.former[0], c.holder); err != nil {
+			return err
+		}
+		c.former = c.former[1:]
 	}
-	c.holder = lock
 	return nil
 }
 
@@ -281,9 +316,15 @@ func (c *committer) deadline() {
 func (c *committer) work(batch []*request) {
 	c.crowd = len(batch) > 1
 	c.fast, c.slow = c.fast[:0], c.slow[:0]
-	for _, r := range batch {
-		if o, ok := r.operation.(*appending); ok && o.known(c.tx) {
-			c.fast = append(c.fast, r)
+	for i, r := range batch {
+		switch o := r.operation.(type) {
+		case *appending:
+			if o.known(c.tx) {
+				c.fast = append(c.fast, r)
+				continue
+			}
+		case loner:
+			c.transact(batch[i : i+1])
 			continue
 		}
 		c.slow = append(c.slow, r)
@@ -348,6 +389,12 @@ func inOrder(a, b *request) int {
 
 // attempt does requests in one transaction. If it fails, it also says whether they may have been done all the same.
 func (c *committer) attempt(batch []*request) (unknown bool, err error) {
+	if o, ok := batch[0].operation.(loner); ok {
+		if unknown, err = o.attempt(c); err == nil {
+			c.conclude(batch)
+		}
+		return unknown, err
+	}
 	if c.conn == nil || c.conn.IsClosed() {
 		return false, errLost
 	}
@@ -358,10 +405,7 @@ func (c *committer) attempt(batch []*request) (unknown bool, err error) {
 	}
 	if c.tx.claims && !c.tx.alive {
 		c.rollback()
-		if err := c.store.session.replace(c.holder, c.store.timeout); err != nil {
-			return false, err
-		}
-		return false, errAgain
+		return false, c.replaceSession()
 	}
 	for _, r := range batch {
 		if r.err = r.apply(c.tx); c.tx.fault != nil {
@@ -394,6 +438,24 @@ func (c *committer) attempt(batch []*request) (unknown bool, err error) {
 	}
 	c.conclude(batch)
 	return false, nil
+}
+
+// replaceSession waits for another session where the server does not know this one any more.
+func (c *committer) replaceSession() error {
+	if err := c.store.session.replace(c.holder, c.store.timeout); err != nil {
+		return err
+	}
+	return errAgain
+}
+
+// abort ends a transaction that was to be committed at once and has failed, and reports whether it may have been all the same.
+func (c *committer) abort(err error) (unknown bool) {
+	if definite(err) {
+		c.rollback()
+		return false
+	}
+	c.drop()
+	return !pgconn.SafeToRetry(err)
 }
 
 // rollback ends a transaction that is not to be. A connection on which that fails is given up, which has the same effect.

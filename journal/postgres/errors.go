@@ -161,8 +161,8 @@ func (s *settings) fault(op, run string, unknown bool, err error) error {
 // isOurs reports whether an error is one of package journal already.
 func isOurs(err error) bool {
 	for _, ours := range []error{
-		journal.ErrNotFound, journal.ErrExists, journal.ErrLocked, journal.ErrFenced, journal.ErrEnded, journal.ErrConflict,
-		journal.ErrUnavailable, journal.ErrCorrupt,
+		journal.ErrNotFound, journal.ErrExists, journal.ErrDuplicate, journal.ErrLocked, journal.ErrFenced, journal.ErrEnded,
+		journal.ErrConflict, journal.ErrUnavailable, journal.ErrCorrupt,
 	} {
 		if errors.Is(err, ours) {
 			return true

@@ -38,10 +38,15 @@ func (*sending) op() string    { return "send" }
 func (o *sending) run() string { return o.id }
 
 func (o *sending) need(n *needs) {
-	run := n.addRun(o.id)
+	n.addMessage(o.id, o.message.Key)
+}
+
+// addMessage asks for what deliver needs.
+func (n *needs) addMessage(run, key string) {
+	h := n.addRun(run)
 	n.numbers++
-	if o.message.Key != "" {
-		n.keys = append(n.keys, keyOf{run, o.message.Key})
+	if key != "" {
+		n.keys = append(n.keys, keyOf{h, key})
 	}
 }
 
@@ -59,12 +64,30 @@ func (o *sending) apply(t *tx) error {
 	if st.status.Terminal() {
 		return ended(st)
 	}
-	var id int64
-	o.there, id = t.receive(st, o.message)
-	t.keyed[keyOf{st.hash, o.message.Key}] = o.there
+	o.there = t.deliver(st, o.message)
+	return nil
+}
+
+// post delivers a letter, if the run that it is for takes it.
+func (t *tx) post(l journal.Letter) {
+	st := t.runs[hashOf(l.Run)]
+	if st == nil || st.gone || st.status.Terminal() {
+		return
+	}
+	if _, ok := t.keyed[keyOf{st.hash, l.Message.Key}]; ok && l.Message.Key != "" {
+		return
+	}
+	t.deliver(st, l.Message)
+}
+
+// deliver puts a new message into a run's inbox and tells of it.
+func (t *tx) deliver(st *runState, m journal.Message) journal.Message {
+	there, id := t.receive(st, m)
+	t.keyed[keyOf{st.hash, m.Key}] = there
+	st.rouse(st.messages-1, t.now)
 	t.write("SELECT pg_notify($1, $2)", t.store.channel(), word(st.hash, id))
 	t.notes = append(t.notes, note{run: st.hash, id: id})
-	return nil
+	return there
 }
 
 // Of a run that is to be made in the same transaction, it is not known before whether it is.

@@ -2,127 +2,14 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-go/pawl/journal"
 )
 
-// Create implements journal.Store. A Claim without a TTL is none.
-func (s *Store) Create(ctx context.Context, n journal.NewRun) (journal.Lease, error) {
-	id := n.Run.ID
-	if err := checkID(id); err != nil {
-		return journal.Lease{}, err
-	}
-	if len(n.Events) == 0 || n.Events[0].Kind != journal.RunStart {
-		return journal.Lease{}, fmt.Errorf("pawl: run %s: its first event must be %s", quote(id), journal.RunStart)
-	}
-	if err := checkEnd(id, n.Events); err != nil {
-		return journal.Lease{}, err
-	}
-	if err := s.begin(ctx); err != nil {
-		return journal.Lease{}, err
-	}
-	defer s.end()
-	o := &creation{NewRun: n, row: journal.EncodeRow(id, 1, n.Events), messages: firstOfKeys(n.Messages)}
-	size := len(o.row)
-	for i := range o.messages {
-		size += len(o.messages[i].Payload)
-	}
-	if err := s.committer(id).do(ctx, o, size); err != nil {
-		return journal.Lease{}, err
-	}
-	return o.given, nil
-}
-
-type creation struct {
-	journal.NewRun
-	row      []byte
-	messages []journal.Message
-	given    journal.Lease
-	state    *runState
-	made     bool
-	newest   int64 // the id of its last message
-}
-
-func (*creation) op() string    { return "create" }
-func (o *creation) run() string { return o.Run.ID }
-
-func (o *creation) lost(c *committer) { c.tx.forget(o.Run.ID, o.given.Token) }
-
-// claims reports whether the caller holds the run at once.
-func (o *creation) claims() bool { return o.Claim.TTL > 0 && !journal.StatusAfter(o.Events).Terminal() }
-
-func (o *creation) need(n *needs) {
-	n.numbers += 2 + len(o.messages)
-	n.claims = n.claims || o.claims()
-}
-
-const (
-	insertRun = `WITH made AS (
-			INSERT INTO runs (key, id, kind, name, version, fingerprint, thread, link_kind, link_run, link_step, created, status,
-				updated, checkpoint, token, owner, holder, until)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $11, $13, $14, $15, $16, $17)
-			ON CONFLICT (hash) DO NOTHING RETURNING key
-		), written AS (INSERT INTO events (run, seq, n, data) SELECT key, 1, $18, $19 FROM made)
-		SELECT key FROM made`
-
-	// Within the transaction that has tried to make the run.
-	notifyIfMade = `SELECT pg_notify($1, $2) FROM runs WHERE key = $3`
-)
-
-func (o *creation) apply(t *tx) error {
-	o.given, o.made = journal.Lease{}, false
-	r := &o.Run
-	st := &runState{id: r.ID, hash: hashOf(r.ID), key: t.number(), token: t.number(), head: int64(len(o.Events))}
-	o.state = st
-	st.become(journal.StatusAfter(o.Events), t.now)
-	if i := journal.CheckpointIn(o.Events); i >= 0 {
-		st.checkpoint = int64(i) + 1
-	}
-	var holder *int64
-	if o.claims() {
-		st.take(o.Claim, t)
-		holder = &st.holder
-	}
-	t.write(insertRun, st.key, text(r.ID), text(r.Kind), text(r.Name), text(r.Version), text(r.Fingerprint), text(r.Thread),
-		text(r.Link.Kind), text(r.Link.Run), r.Link.SuperStep, t.now, string(st.status), st.checkpoint, st.token, text(st.owner),
-		holder, toTime(st.until), len(o.Events), o.row,
-	).Query(func(rows pgx.Rows) error {
-		keys := map[int64]bool{}
-		err := scanKeys(rows, keys)
-		o.made = keys[st.key]
-		return err
-	})
-	for _, m := range o.messages {
-		_, o.newest = t.receive(st, m)
-	}
-	if len(o.messages) > 0 {
-		t.write(notifyIfMade, t.store.channel(), word(st.hash, o.newest), st.key)
-	}
-	return nil
-}
-
-// finish makes the lease one that the store has given, if the run is new.
-func (o *creation) finish(t *tx) error {
-	st := o.state
-	if !o.made {
-		return &journal.ExistsError{Run: st.id}
-	}
-	if st.holder != 0 {
-		o.given = st.give(t)
-	}
-	if len(o.messages) > 0 {
-		t.notes = append(t.notes, note{run: st.hash, id: o.newest})
-	}
-	return nil
-}
-
 // take gives the run to an owner; give is what the owner gets.
 func (st *runState) take(c journal.Claim, t *tx) {
-	st.become(journal.Running, t.now)
+	st.become(journal.Running, time.Time{}, t.now)
 	st.owner, st.holder, st.until = c.Owner, t.holder, stamp(t.now.Add(c.TTL))
 }
 
@@ -246,7 +133,7 @@ func (o *renewal) apply(t *tx) error {
 	st.free()
 	t.pending[st.id] = nil
 	if st.status == journal.Running {
-		st.become(journal.Pending, t.now)
+		st.become(journal.Pending, time.Time{}, t.now)
 	}
 	return nil
 }

@@ -47,6 +47,9 @@ func listing(q *journal.Query) (query string, args []any, err error) {
 	if q.Thread != "" {
 		add("thread <> '' AND sha256(thread) = sha256(?) AND thread = ?", text(q.Thread))
 	}
+	if q.Queue != "" {
+		add("queue <> '' AND sha256(queue) = sha256(?) AND queue = ?", text(q.Queue))
+	}
 	if q.LinkedTo != "" {
 		add("link_run <> '' AND sha256(link_run) = sha256(?) AND link_run = ?", text(q.LinkedTo))
 	}

@@ -82,7 +82,7 @@ func TestOpenRefusesANewerSchema(t *testing.T) {
 	s := open(t, newSchema(t))
 	require.NoError(t, s.Close())
 	exec1(t, s.Schema(), "INSERT INTO pawl_schema (version_id, is_applied) VALUES (7, true)")
-	fails(t, dsn(t), s.Schema(), "written by a newer release: schema version 7, this release knows 1", "upgrade the program", s.Schema())
+	fails(t, dsn(t), s.Schema(), "written by a newer release: schema version 7, this release knows 2", "upgrade the program", s.Schema())
 	require.ErrorContains(t, postgres.Migrate(t.Context(), dsn(t), postgres.Schema(s.Schema())), "newer release")
 }
 

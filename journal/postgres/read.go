@@ -28,19 +28,22 @@ func (t *text) ScanBytes(b []byte) error {
 
 const (
 	headOf     = `(SELECT seq + n - 1 FROM events WHERE run = runs.key ORDER BY seq DESC LIMIT 1)`
-	runColumns = `key, id, kind, name, version, fingerprint, thread, link_kind, link_run, link_step, created, status, updated, due,
-	checkpoint, owner, until, coalesce(` + headOf + `, 0),
+	runColumns = `key, id, kind, name, version, fingerprint, thread, link_kind, link_run, link_step, queue, dedup, created, status,
+	updated, due, checkpoint, owner, until, coalesce(` + headOf + `, 0),
 	CASE WHEN until > clock_timestamp() THEN NOT pg_try_advisory_xact_lock_shared(holder) ELSE false END`
 	selectRun = "SELECT " + runColumns + " FROM runs WHERE hash = $1"
 )
 
 // scanRun reads the columns of runColumns. A lease that has lapsed, or whose session is gone, is nobody's.
-func scanRun(row pgx.Row) (r journal.Run, key int64, err error) {
+// What is behind them goes to more.
+func scanRun(row pgx.Row, more ...any) (r journal.Run, key int64, err error) {
 	var created, updated, due, until *time.Time
 	var held bool
-	err = row.Scan(&key, (*text)(&r.ID), texted(&r.Kind), (*text)(&r.Name), (*text)(&r.Version), (*text)(&r.Fingerprint),
-		(*text)(&r.Thread), texted(&r.Link.Kind), (*text)(&r.Link.Run), &r.Link.SuperStep, &created, &r.Status, &updated, &due,
-		&r.Checkpoint, (*text)(&r.Owner), &until, &r.Head, &held)
+	err = row.Scan(append([]any{
+		&key, (*text)(&r.ID), texted(&r.Kind), (*text)(&r.Name), (*text)(&r.Version), (*text)(&r.Fingerprint),
+		(*text)(&r.Thread), texted(&r.Link.Kind), (*text)(&r.Link.Run), &r.Link.SuperStep, (*text)(&r.Queue), (*text)(&r.Dedup),
+		&created, &r.Status, &updated, &due, &r.Checkpoint, (*text)(&r.Owner), &until, &r.Head, &held,
+	}, more...)...)
 	r.Created, r.Updated, r.Due, r.Until = fromTime(created), fromTime(updated), fromTime(due), fromTime(until)
 	if !held {
 		r.Owner, r.Until = "", time.Time{}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -110,6 +109,7 @@ func (se *session) loop(ctx context.Context) {
 		se.follow(lock)
 		// What was told while nobody listened.
 		se.store.watchers.pollNow()
+		se.store.queues.tellAll()
 	}
 }
 
@@ -203,7 +203,7 @@ func parseWord(payload string) (run hash, id int64, err error) {
 	name, number, _ := strings.Cut(payload, " ")
 	b, err := hex.DecodeString(name)
 	if err != nil || len(b) != len(run) {
-		return run, 0, errors.New("no word of ours")
+		return run, 0, errNoWord
 	}
 	id, err = strconv.ParseInt(number, 10, 64)
 	return hash(b), id, err
@@ -213,5 +213,9 @@ func parseWord(payload string) (run hash, id int64, err error) {
 func (s *Store) heard(payload string) {
 	if run, id, err := parseWord(payload); err == nil {
 		s.watchers.notify(run, id)
+		return
+	}
+	if queue, store, err := parseCall(payload); err == nil && store != s.name {
+		s.queues.tell(queue)
 	}
 }

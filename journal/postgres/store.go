@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"hash/maphash"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,18 +16,22 @@ import (
 	"github.com/pawl-go/pawl/journal"
 )
 
-// Store is a journal.Store, journal.Lister, journal.Deleter and journal.Watcher in a schema of a PostgreSQL database. It is
-// safe for concurrent use. Make one with Open; any number of processes of any number of machines may have the schema open.
+// Store is a journal.Store, journal.Queue, journal.Lister, journal.Deleter and journal.Watcher in a schema of a PostgreSQL
+// database. It is safe for concurrent use. Make one with Open; any number of processes of any number of machines may have the
+// schema open.
 //
 // All errors are those that package journal's interfaces name, or say what is wrong with the call. A connection that is lost
 // is made again by the next call. After Close every call fails with an error that matches fs.ErrClosed.
 type Store struct {
 	settings
 
+	name       string // tells its notifications from those of others
 	pool       *pgxpool.Pool
 	committers []*committer
+	taker      taker
 	session    *session
 	watchers   watchers
+	queues     queueWatchers
 	seed       maphash.Seed
 
 	// hook lets tests cut writes off.
@@ -38,6 +44,7 @@ type Store struct {
 
 var (
 	_ journal.Store   = (*Store)(nil)
+	_ journal.Queue   = (*Store)(nil)
 	_ journal.Lister  = (*Store)(nil)
 	_ journal.Deleter = (*Store)(nil)
 	_ journal.Watcher = (*Store)(nil)
@@ -102,7 +109,7 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{settings: set, seed: maphash.MakeSeed()}
+	s := &Store{settings: set, seed: maphash.MakeSeed(), name: rand.Text()}
 	if err := s.open(ctx); err != nil {
 		return nil, s.openError(errors.Join(err, s.release())) //nolint:contextcheck // it closes what has a bound of its own
 	}
@@ -119,11 +126,13 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	s.watchers.close()
+	s.queues.close()
 	return s.release()
 }
 
 // release gives up what open has got, as far as it got.
 func (s *Store) release() error {
+	s.taker.close() // it gives what it has taken for nobody to the others
 	for _, c := range s.committers {
 		c.close()
 	}
@@ -154,6 +163,9 @@ func (s *Store) begin(ctx context.Context) error {
 }
 
 func (s *Store) end() { s.use.RUnlock() }
+
+// turnOf is the number of the advisory lock whose holder's turn it is. It is none that a session has.
+func (s *settings) turnOf(of, name string) int64 { return -1 - s.lockID(of+"\x00"+name)&math.MaxInt64 }
 
 // committer returns the one that writes a run.
 func (s *Store) committer(run string) *committer {

@@ -49,7 +49,11 @@ func TestStore(t *testing.T) {
 			require.NoError(t, s.(*postgres.Store).Close())
 			return again(t, s)
 		},
-		Second:  again,
+		Second: again,
+		Kill: func(t *testing.T, s journal.Store) {
+			t.Helper()
+			require.NoError(t, s.(*postgres.Store).Close()) // its leases stay as they are
+		},
 		Cuts:    cuts(),
 		Corrupt: corrupt,
 	})
@@ -62,16 +66,22 @@ func cuts() []journaltest.Cut {
 			t.Helper()
 			store := s.(*postgres.Store)
 			killer := attach(t, store.Schema())
-			var pids []int32
-			require.NoError(t, killer.QueryRow(t.Context(), selectPids, store.Schema()).Scan(&pids))
-			kill := func() {
-				_, _ = killer.Exec(context.Background(), "SELECT pg_terminate_backend(pid, 5000) FROM unnest($1::int[]) pid", pids)
-			}
+			done := make(chan struct{})
 			if later {
-				done := make(chan struct{})
 				t.Cleanup(func() { <-done })
-				now := kill
-				kill = func() { go func() { defer close(done); now() }() }
+			}
+			kill := func() {
+				var pids []int32 // those of now: the store may be opened again before they are ended
+				_ = killer.QueryRow(context.Background(), selectPids, store.Schema()).Scan(&pids)
+				end := func() {
+					defer close(done)
+					_, _ = killer.Exec(context.Background(), "SELECT pg_terminate_backend(pid, 5000) FROM unnest($1::int[]) pid", pids)
+				}
+				if later {
+					go end()
+					return
+				}
+				end()
 			}
 			store.CutAt(place, kill)
 		}}
@@ -136,7 +146,7 @@ func usedSchema(tb testing.TB) (name string) {
 	dsn(tb)
 	select {
 	case name = <-used:
-		exec1(tb, name, "DELETE FROM runs; DELETE FROM events; DELETE FROM inbox")
+		exec1(tb, name, "DELETE FROM runs; DELETE FROM events; DELETE FROM inbox; DELETE FROM workers")
 	default:
 		name = "t_" + strings.ToLower(rand.Text())
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -41,6 +42,7 @@ type tx struct {
 	// pending is what becomes of leases if the transaction is committed; nil where a lease ends.
 	pending map[string]*lease
 	notes   []note
+	calls   calls
 	marked  []*lease
 	// sweepAt is how many leases there may be before those that have run out are forgotten.
 	sweepAt int
@@ -69,6 +71,8 @@ type needs struct {
 	numbers int
 	keys    []keyOf
 	claims  bool
+	// turns are advisory locks: of those who may make runs of the same deduplication key, one at a time does.
+	turns []int64
 }
 
 // keyOf is a key of a message to a run.
@@ -97,7 +101,7 @@ const (
 	lockRuns = `SELECT key FROM runs WHERE hash = ANY($1) ORDER BY key FOR UPDATE`
 
 	// A shared lock that can be had is one that nobody holds: the session is gone.
-	readRuns = `SELECT key, hash, token, checkpoint, status, owner, holder, updated, due, until, coalesce(` + headOf + `, 0),
+	readRuns = `SELECT key, hash, token, checkpoint, status, owner, holder, queue, updated, due, ready, until, coalesce(` + headOf + `, 0),
 		coalesce((SELECT max(seq) FROM inbox WHERE run = runs.key), 0),
 		CASE WHEN until > clock_timestamp() AND holder <> $2 THEN NOT pg_try_advisory_xact_lock_shared(holder) ELSE false END
 		FROM runs WHERE hash = ANY($1)`
@@ -122,6 +126,10 @@ func (t *tx) begin(conn *pgx.Conn, holder int64, batch []*request) error {
 	t.claims = n.claims
 	b := &pgx.Batch{}
 	b.Queue("begin")
+	if len(n.turns) > 0 { // before anybody can wait for what is locked here
+		slices.Sort(n.turns)
+		b.Queue(awaitTurns, n.turns)
+	}
 	if len(n.runs) > 0 {
 		hashes := make([][]byte, 0, len(n.runs))
 		for h := range n.runs {
@@ -159,9 +167,9 @@ func (t *tx) scanStates(rows pgx.Rows, lockedRuns map[int64]bool) error {
 		st := &runState{}
 		var h []byte
 		var holder *int64
-		var updated, due, until *time.Time
-		err := rows.Scan(&st.key, &h, &st.token, &st.checkpoint, &st.status, (*text)(&st.owner), &holder, &updated, &due, &until,
-			&st.head, &st.messages, &st.foreign)
+		var updated, due, ready, until *time.Time
+		err := rows.Scan(&st.key, &h, &st.token, &st.checkpoint, &st.status, (*text)(&st.owner), &holder, (*text)(&st.queue),
+			&updated, &due, &ready, &until, &st.head, &st.messages, &st.foreign)
 		if err != nil {
 			return err
 		}
@@ -173,7 +181,7 @@ func (t *tx) scanStates(rows pgx.Rows, lockedRuns map[int64]bool) error {
 		}
 		st.hash = hash(h)
 		st.id = t.needs.runs[st.hash]
-		st.updated, st.due, st.until = fromTime(updated), fromTime(due), fromTime(until)
+		st.updated, st.due, st.ready, st.until = fromTime(updated), fromTime(due), fromTime(ready), fromTime(until)
 		t.runs[st.hash] = st
 		if l := t.given(st.id); l != nil && l.token != st.token {
 			t.pending[st.id] = nil // somebody else has it
@@ -218,8 +226,8 @@ func (t *tx) writes() bool {
 	return t.queue.Len() > 0
 }
 
-const saveRun = `UPDATE runs SET token = $2, checkpoint = $3, status = $4, owner = $5, holder = $6, updated = $7, due = $8, until = $9
-	WHERE key = $1`
+const saveRun = `UPDATE runs SET token = $2, checkpoint = $3, status = $4, owner = $5, holder = $6, updated = $7, due = $8, ready = $9,
+	until = $10 WHERE key = $1`
 
 // commit writes what was queued and the runs that were changed, and commits, in one round trip.
 func (t *tx) commit() error {
@@ -231,9 +239,14 @@ func (t *tx) commit() error {
 		if st.holder != 0 {
 			holder = &st.holder
 		}
+		ready := st.readyFrom()
 		t.write(saveRun, st.key, st.token, st.checkpoint, string(st.status), text(st.owner), holder, st.updated,
-			toTime(st.due), toTime(st.until))
+			toTime(st.due), toTime(ready), toTime(st.until))
+		if !ready.Equal(st.ready) && isReady(ready, t.now) {
+			t.calls.add(st.queue)
+		}
 	}
+	t.calls.write(t)
 	t.write("commit")
 	return t.conn.SendBatch(context.Background(), t.queue).Close()
 }
@@ -255,6 +268,7 @@ func (t *tx) publish() {
 	for _, n := range t.notes {
 		t.store.watchers.notify(n.run, n.id)
 	}
+	t.calls.tell(&t.store.queues)
 	t.sweep()
 	t.reset()
 }
@@ -274,8 +288,9 @@ func (t *tx) reset() {
 	clear(t.keyed)
 	clear(t.needs.runs)
 	clear(t.pending)
-	t.needs = needs{runs: t.needs.runs, keys: t.needs.keys[:0]}
+	t.needs = needs{runs: t.needs.runs, keys: t.needs.keys[:0], turns: t.needs.turns[:0]}
 	t.notes = t.notes[:0]
+	t.calls.reset()
 	t.numbers, t.fault = nil, nil
 	t.queue = &pgx.Batch{}
 }
@@ -341,66 +356,4 @@ func (t *tx) rename(conn *pgx.Conn, from, to int64) error {
 	}
 	_, err := conn.Exec(context.Background(), renameHolder, from, to, keys)
 	return err
-}
-
-// runState is a run as it stands in the database, and is to stand there behind the transaction.
-type runState struct {
-	id                           string
-	hash                         hash
-	key, token, head, checkpoint int64
-	messages                     int64 // the number of the last one
-	status                       journal.Status
-	owner                        string
-	holder                       int64 // 0: nobody
-	foreign                      bool  // another store holds it, which lives
-	updated, due, until          time.Time
-	changed, gone                bool
-	rows                         []journal.Append // to be written
-}
-
-// run returns what there is of a run.
-func (t *tx) run(id string) (*runState, error) {
-	st := t.runs[hashOf(id)]
-	if st == nil || st.gone {
-		t.pending[id] = nil
-		return nil, &journal.NotFoundError{Run: id}
-	}
-	return st, nil
-}
-
-// held reports whether somebody has the run's lease whose time has not run out, and who has not died.
-func (t *tx) held(st *runState) bool {
-	switch {
-	case !t.now.Before(st.until):
-		return false
-	case st.holder == t.holder:
-		return t.given(st.id) != nil
-	}
-	return st.foreign
-}
-
-// has reports whether a lease is the run's latest. Nobody has that of a run that is free; of one that has ended, it was the
-// last.
-func (st *runState) has(l journal.Lease) bool {
-	return st.token == l.Token && (st.holder != 0 || st.status.Terminal())
-}
-
-// become gives the run a status.
-func (st *runState) become(s journal.Status, now time.Time) {
-	st.changed = true
-	if st.status != s {
-		st.status, st.updated = s, now
-	}
-	if s != journal.Suspended {
-		st.due = time.Time{}
-	}
-	if s.Terminal() {
-		st.free()
-	}
-}
-
-// free ends the run's lease.
-func (st *runState) free() {
-	st.changed = true
-	st.owner, st.holder, st.until = "", 0, time.Time{}
 }
