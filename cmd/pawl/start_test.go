@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,4 +168,48 @@ func TestQuestionsAreListedWithWhatTheyWant(t *testing.T) {
 	assert.Contains(t, sh.ok("runs", "questions", "r"), "a#1/ask1: never answered\n")
 	assert.Empty(t, sh.ok("runs", "questions", "r", "--open"))
 	assert.Equal(t, exitNotFound, sh.pawl("runs", "questions", "nobody").code)
+}
+
+func TestEventsAreFollowedUntilTheRunHasEnded(t *testing.T) {
+	sh := newShell(t)
+	approves(t, sh, "r")
+	for name, value := range map[string]string{"approval": `"x"`, "copies": "1"} {
+		sh.ok("runs", "signal", "r", name, value)
+	}
+	done := make(chan string)
+	go func() { done <- sh.ok("runs", "events", "r", "--follow", "--after", "1") }()
+	sh.with(func(db *sqlite.Store) {
+		_, err := durable.Resume(t.Context(), db, approval(), "r")
+		require.NoError(t, err)
+	})
+	out := <-done
+	assert.Contains(t, out, "signal:wait")
+	assert.Regexp(t, `run:complete .*\n$`, out)
+	assert.Equal(t, out, sh.ok("runs", "events", "r", "-f", "--after", "1"), "of a run that has ended it prints what there is")
+	assert.Equal(t, exitNotFound, sh.pawl("runs", "events", "nobody", "-f").code)
+}
+
+// unbuffered counts what has been written, line by line.
+type unbuffered chan string
+
+func (u unbuffered) Write(p []byte) (int, error) {
+	u <- string(p)
+	return len(p), nil
+}
+
+func TestFollowedEventsArePrintedAtOnce(t *testing.T) {
+	sh := newShell(t)
+	approves(t, sh, "r")
+	ctx, cancel := context.WithCancel(t.Context())
+	out, done := make(unbuffered), make(chan int)
+	var errs strings.Builder
+	go func() {
+		done <- run(ctx, []string{"runs", "events", "r", "--follow", "--store", sh.path}, nil, out, &errs, os.Getenv)
+	}()
+	assert.Contains(t, <-out, "run:start")
+	assert.Contains(t, <-out, "signal:wait")
+	assert.Contains(t, <-out, "run:suspended")
+	cancel()
+	assert.Equal(t, exitFailed, <-done)
+	assert.Equal(t, "pawl: interrupted\n", errs.String())
 }
