@@ -552,3 +552,71 @@ func TestUpdatesGoAlongWhenARunContinuesAsNew(t *testing.T) {
 	assert.Len(t, of(t, store, "r~2", journal.UpdateDone), 1)
 	assert.Equal(t, []string{"run:start", "step:done first", "run:continued"}, kinds(t, store, "r"))
 }
+
+// A context of the code's own ends at another moment each time.
+func TestAHandlerIsNotCalledWithTheContextOfTheCall(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	wf := durable.Workflow("w", func(ctx context.Context, _ int) ([]string, error) {
+		var items []string
+		if err := register(ctx, c, &items); err != nil {
+			return nil, err
+		}
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		if _, err := counted(ended, c, "cut", 1); err == nil {
+			return nil, errors.New("it was not cut")
+		}
+		err := suspend(ctx)
+		return items, err
+	})
+	_, err := store.Create(t.Context(), journal.NewRun{
+		Run:      journal.Run{ID: "r", Kind: journal.WorkflowRun, Name: "w"},
+		Events:   []journal.Event{{Kind: journal.RunStart, Payload: []byte("0")}},
+		Messages: []journal.Message{{Kind: journal.UpdateMessage, Name: "add", Payload: []byte(`"tea"`)}},
+	})
+	require.NoError(t, err)
+	waits(t, store, wf, "r", 0)
+	assert.Equal(t, []string{
+		"run:start", "step:done price tea in update[1]", "update:done add in update[1]", "step:error cut", "signal:wait release",
+		"run:suspended",
+	}, kinds(t, store, "r"))
+	release(t, store, "r")
+	assert.Equal(t, []string{"tea 3"}, ends(t, store, wf, "r", 0))
+}
+
+// A call that was added before the place of an update is no reason to handle later ones first.
+func TestUpdatesThatHaveComeSinceStandBehindThoseThatAreRecorded(t *testing.T) {
+	store, c := memory.New(), &counter{}
+	wf := durable.Workflow("w", func(ctx context.Context, _ int) ([]string, error) {
+		var items []string
+		if err := register(ctx, c, &items); err != nil {
+			return nil, err
+		}
+		for _, name := range []string{"new", "old"} {
+			if _, err := counted(ctx, c, name, 1); err != nil {
+				return nil, err
+			}
+		}
+		err := suspend(ctx)
+		return items, err
+	})
+	_, err := store.Create(t.Context(), journal.NewRun{
+		Run: journal.Run{ID: "r", Kind: journal.WorkflowRun, Name: "w"},
+		Events: []journal.Event{
+			{Kind: journal.RunStart, Payload: []byte("0")},
+			{Kind: journal.StepDone, Scope: "update[1]", Name: "price tea", N: 1, Payload: []byte("3")},
+			{
+				Kind: journal.UpdateDone, Scope: "update[1]", Name: "add", Meta: []byte(`{"message": 1, "before": {"name": "old", "n": 1}}`),
+				Payload: []byte(`{"argument": "tea", "result": 1}`),
+			},
+		},
+		Messages: []journal.Message{
+			{Kind: journal.UpdateMessage, Name: "add", Payload: []byte(`"tea"`)},
+			{Kind: journal.UpdateMessage, Name: "add", Payload: []byte(`"milk"`)},
+		},
+	})
+	require.NoError(t, err)
+	waits(t, store, wf, "r", 0)
+	release(t, store, "r")
+	assert.Equal(t, []string{"tea 3", "milk 4"}, ends(t, store, wf, "r", 0))
+}
