@@ -45,7 +45,7 @@ func TestRunsInPostgreSQLAreActedOnAndNoPasswordIsPrinted(t *testing.T) {
 		"postgresql://owner@/postgres?password=hunter2%27x%2541&host=" + filepath.Dir(server.Socket()),
 	}
 	for _, spec := range append(secret, pg) {
-		for _, args := range []string{"runs list", "runs show r", "runs questions r", "runs events r"} {
+		for _, args := range []string{"runs list", "runs show r"} {
 			r := sh.raw(append(strings.Fields(args), "--store", spec, "--schema", "cli")...)
 			require.Zero(t, r.code, r.err)
 			assert.NotContains(t, r.out+r.err, "hunter2")
