@@ -14,10 +14,11 @@ const DefaultQueue = "default"
 //   - suspended: from its Due on, which a message brings about at once
 //   - running: when its lease has run out
 //
-// and those that have been ready longest come first.
+// and those that have been ready longest come first. While somebody holds a run it is not ready, whatever its status.
 type Queue interface {
 	// Take gives the caller leases on runs that are ready, as Acquire does, at most t.Limit. It does not wait for runs that
-	// others take at the same moment: it passes them over.
+	// others take at the same moment: it passes them over. If its outcome is unknown, the runs it may have taken are ready
+	// again when their leases have run out.
 	Take(ctx context.Context, t Take) ([]Taken, error)
 	// Announce says that a worker is there who takes runs of these programs from a queue, and has been until now.
 	Announce(ctx context.Context, queue string, programs []Program) error
@@ -39,8 +40,8 @@ type Take struct {
 	Programs []Program
 	// Limit is the most runs to take; below 1 none is.
 	Limit int
-	// Held is the most runs of the queue that may be held at once, by all owners together; 0: any number. Owners that give
-	// different numbers each heed their own.
+	// Held is the most runs of the queue that may be running under a lease that lasts, by all owners together; 0: any
+	// number. Owners that give different numbers each heed their own.
 	Held int
 	// Orphans also takes runs that are running and whose owner is known to be gone, though their lease lasts.
 	Orphans bool

@@ -36,3 +36,32 @@ func ExampleNew() {
 	// 1 run:start
 	// 2 step:done
 }
+
+func ExampleStore_Take() {
+	ctx := context.Background()
+	store := memory.New()
+	for _, id := range []string{"tides-42", "tides-43"} {
+		run := journal.Run{ID: id, Kind: journal.WorkflowRun, Name: "tides", Queue: "nightly", Dedup: id}
+		_, err := store.Create(ctx, journal.NewRun{Run: run, Events: []journal.Event{{Kind: journal.RunStart, Time: time.Now()}}})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	taken, err := store.Take(ctx, journal.Take{
+		Claim:    journal.Claim{Owner: "worker-1", TTL: time.Minute},
+		Queue:    "nightly",
+		Programs: []journal.Program{{Kind: journal.WorkflowRun, Name: "tides"}},
+		Limit:    10,
+		Held:     1,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, t := range taken {
+		fmt.Println(t.Run.ID, "was", t.Was, "and is", t.Run.Status)
+	}
+	// Output:
+	// tides-42 was pending and is running
+}

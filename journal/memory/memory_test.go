@@ -87,6 +87,47 @@ func TestUpdatedIsWhenTheStatusChanged(t *testing.T) {
 	})
 }
 
+func TestRunsAreReadyToTheMicrosecondInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		n := journal.NewRun{Run: journal.Run{ID: "r", Queue: "q"}, Events: []journal.Event{{Kind: journal.RunStart}}}
+		n.Due = time.Now().Add(time.Minute)
+		_, err := store.Create(t.Context(), n)
+		require.NoError(t, err)
+		take := func() []journal.Taken {
+			claim := journal.Claim{Owner: "worker", TTL: time.Hour}
+			taken, err := store.Take(t.Context(), journal.Take{Claim: claim, Queue: "q", Programs: []journal.Program{{}}, Limit: 1})
+			require.NoError(t, err)
+			return taken
+		}
+		time.Sleep(time.Minute - time.Microsecond)
+		require.Empty(t, take())
+		time.Sleep(time.Microsecond)
+		require.Len(t, take(), 1)
+		time.Sleep(time.Hour - time.Microsecond)
+		require.Empty(t, take())
+		time.Sleep(time.Microsecond)
+		taken := take()
+		require.Len(t, taken, 1)
+		assert.Equal(t, journal.Running, taken[0].Was)
+
+		// Stranded is what has waited for longer than the time, and who was announced longer ago.
+		stranded := func(waited time.Duration) int {
+			taken, err := store.TakeStranded(t.Context(), journal.Take{Queue: "q", Limit: 1}, waited)
+			require.NoError(t, err)
+			return len(taken)
+		}
+		_, err = store.Renew(t.Context(), taken[0].Lease, 0)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, store.Announce(t.Context(), "q", []journal.Program{{}}))
+		time.Sleep(time.Minute)
+		assert.Zero(t, stranded(time.Minute))
+		time.Sleep(time.Microsecond)
+		assert.Equal(t, 1, stranded(time.Minute))
+	})
+}
+
 func TestErrorsNameTheRunAndTheRemedy(t *testing.T) {
 	store := memory.New()
 	lease := begin(t, store, "r", time.Minute)
