@@ -50,7 +50,18 @@ func serverUser() (uid, gid uint32, ok bool) {
 	return 65534, 65534, true
 }
 
-func kill(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
+// killAll kills a process and those it has started. It is stopped first, or it could start one that is not seen.
+func killAll(pid int) error {
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	started := children(pid)
+	err := syscall.Kill(pid, syscall.SIGKILL)
+	for _, child := range started {
+		_ = syscall.Kill(child, syscall.SIGKILL) // which may have ended
+	}
+	return err
+}
 
 // children are the processes that another one has started, where the system tells.
 func children(pid int) []int {

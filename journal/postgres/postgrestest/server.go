@@ -126,12 +126,7 @@ func (s *Server) Kill() error {
 	if err != nil {
 		return err
 	}
-	sessions := children(pid)
-	err = kill(pid)
-	for _, child := range sessions {
-		_ = kill(child) // which may have ended
-	}
-	return err
+	return killAll(pid)
 }
 
 // Restart starts the server again after Kill, and returns when it has recovered.
