@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
 	"github.com/pawl-go/pawl/journal/memory"
+	"github.com/pawl-go/pawl/retrypolicy"
 )
 
 func TestASignalReachesTheRun(t *testing.T) {
@@ -132,4 +133,22 @@ func TestRetryGoesOnInTheSameQueue(t *testing.T) {
 	require.NoError(t, named.Cancel(t.Context(), ""))
 	_, err = named.Retry(t.Context(), "")
 	assert.Equal(t, durable.RetryCancelled, as[*durable.RetryError](t, err).Code)
+}
+
+func TestErrorsThatNoRetryHelpsSaySo(t *testing.T) {
+	for _, err := range []retrypolicy.Unretryable{
+		&client.RunNotFoundError{}, &client.RunFinishedError{}, &client.RunNotWaitingError{}, &client.UnsupportedError{}, &client.OptionError{},
+	} {
+		assert.True(t, err.Unretryable(), "%T", err)
+	}
+	for err, want := range map[error]string{
+		&client.RunNotWaitingError{RunID: "r", Question: "q"}:           `pawl: run "r" does not wait for an answer to question "q": not asked: Questions lists what it asks`,
+		&client.RunFinishedError{RunID: "r"}:                            `pawl: run "r" has ended`,
+		&client.RunFinishedError{RunID: "r", Status: journal.Continued}: `pawl: run "r" has ended: it is continued as a new run: ask that one`,
+		&client.StartUnknownError{RunID: "r", Err: journal.ErrUnavailable}: `pawl: run "r" may have been started, or not: store unavailable: ` +
+			"start it again with this id",
+		&client.UnsupportedError{Call: "List", Needs: "journal.Lister", Store: "x"}: "pawl: client: List needs a store that is a journal.Lister, and x is none",
+	} {
+		assert.EqualError(t, err, want)
+	}
 }

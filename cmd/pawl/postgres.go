@@ -69,28 +69,17 @@ func shownStore(spec string) string {
 	if !ok {
 		return spec
 	}
+	const hidden = "postgres:..." // where any part may be a password
 	config, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		return "postgres:..." // any part of it may be a password
-	}
-	if strings.Contains(dsn, "://") {
-		u, err := url.Parse(dsn)
-		if err != nil {
-			return "postgres:..."
+	switch {
+	case err != nil:
+		return hidden
+	case strings.Contains(dsn, "://"):
+		if text, ok := withoutPassword(dsn); ok {
+			return text
 		}
-		if u.User != nil {
-			u.User = url.User(u.User.Username())
-		}
-		q := u.Query()
-		for key := range q {
-			if isSecret(key) {
-				q.Del(key)
-			}
-		}
-		u.RawQuery = q.Encode()
-		return u.String()
-	}
-	if !isSecret(dsn) {
+		return hidden
+	case !isSecret(dsn):
 		return spec
 	}
 	at := config.Host
@@ -98,6 +87,28 @@ func shownStore(spec string) string {
 		at = net.JoinHostPort(at, strconv.Itoa(int(config.Port)))
 	}
 	return fmt.Sprintf("postgres:host=%s user=%s dbname=%s", at, config.User, config.Database)
+}
+
+// withoutPassword is an URL without its password, unless it cannot be told what that is.
+func withoutPassword(dsn string) (text string, ok bool) {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return "", false
+	}
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if u.User != nil {
+		shown.User = url.User(u.User.Username())
+	}
+	q := u.Query()
+	for key := range q {
+		if isSecret(key) {
+			q.Del(key)
+		}
+	}
+	shown.RawQuery = q.Encode()
+	// A user's name that is not escaped may have ended the part where passwords stand.
+	unsure := strings.ContainsAny(u.Path, "@:") || strings.ContainsAny(shown.RawQuery, "@:") || strings.Contains(shown.RawQuery, "%40")
+	return shown.String(), !unsure
 }
 
 func isSecret(key string) bool { return strings.Contains(strings.ToLower(key), "password") }

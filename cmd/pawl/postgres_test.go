@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -107,4 +108,26 @@ func TestAStoreIsShownWithoutItsPassword(t *testing.T) {
 		t.Setenv("PGPORT", "5432")
 		assert.Equal(t, want, shownStore(spec))
 	}
+}
+
+func FuzzAStoreIsShownWithoutItsPassword(f *testing.F) {
+	f.Add("user", "hunter2", "host", "db")
+	f.Add("", "p@ss:w/rd", "[::1]:5432", "a b")
+	f.Add("u", `it's`, "h1:1,h2:2", `\`)
+	f.Fuzz(func(t *testing.T, user, secret, host, db string) {
+		const marked = "hunter2-"
+		if strings.Contains(user+host+db, marked) {
+			return
+		}
+		secret = marked + secret
+		pair := func(v string) string { return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(v) + "'" }
+		for _, spec := range []string{
+			(&url.URL{Scheme: "postgres", User: url.UserPassword(user, secret), Host: host, Path: "/" + db}).String(),
+			fmt.Sprintf("postgres://%s:%s@%s/%s", user, secret, host, db),
+			fmt.Sprintf("postgres://%s/%s?user=%s&password=%s", host, db, user, secret),
+			fmt.Sprintf("postgres:host=%s user=%s dbname=%s password=%s", pair(host), pair(user), pair(db), pair(secret)),
+		} {
+			assert.NotContains(t, shownStore(spec), marked, spec)
+		}
+	})
 }
