@@ -41,8 +41,9 @@ func (c *calls) made(st *runState) {
 
 func (c *calls) reset() { c.queues, c.keys, c.done = c.queues[:0], c.keys[:0], c.done[:0] }
 
-const callWorkers = `SELECT pg_notify($1, word) FROM (SELECT DISTINCT word FROM unnest($2::text[], $3::bigint[]) AS c (word, key)
-	WHERE c.key = 0 OR EXISTS (SELECT FROM runs WHERE runs.key = c.key)) AS words`
+const callWorkers = `SELECT pg_notify($1, word) FROM (
+	SELECT DISTINCT word FROM unnest($2::text[], $3::bigint[]) AS c (word, key)
+	CROSS JOIN LATERAL (SELECT WHERE c.key = 0 UNION ALL SELECT FROM runs WHERE runs.key = c.key LIMIT 1) AS made) AS words`
 
 func (c *calls) write(t *tx) {
 	if len(c.queues) == 0 {

@@ -16,8 +16,18 @@
 // chosen; only off is not taken. What several runs write at the same time shares a commit, and a lone append is one statement.
 // The lease is checked by that statement, under a lock that a new lease has to wait for.
 //
-// A store has a connection that writes, one that shows that it lives, and a pool for reading (pool_max_conns). Count on two and
-// a few for each process when you set max_connections.
+// A store has a connection that writes, one that shows that it lives, one that takes runs, if it is a worker's, and a pool for
+// reading (pool_max_conns). Count on three and a few for each process when you set max_connections.
+//
+// # Queues
+//
+// A run that waits for workers is found by an index that begins with its program and its queue, and that has only runs which are
+// ready, or will be at a time that is known. So neither runs that wait for a message nor those of programs that nobody serves cost
+// the others anything, however many there are. Take passes over runs that are locked. With Held, the takers of a queue count one
+// after the other.
+//
+// Workers hear of new work from the server (LISTEN, NOTIFY), except of what becomes ready by time, for which they have to ask. A
+// notification makes those who commit wait for each other, so it is sent only if a run has become ready, never for an append.
 //
 // # Leases
 //
@@ -28,7 +38,8 @@
 // lock with the connection, and its runs can be taken at once. Of a machine that is cut off the server notices so within half a
 // minute, or when the lease runs out, if that is sooner. The store itself may go on for a while then: what it writes is refused,
 // since the run has a new lease. A store that has only lost its connection makes another one and has its leases again, except
-// those that were taken meanwhile.
+// those that were taken meanwhile. Take, with Orphans, gives it two seconds for that: when the server is started again, all
+// stores have lost their connections, and none of their processes has died.
 //
 // # Errors
 //
@@ -45,6 +56,7 @@
 //	GRANT USAGE ON SCHEMA pawl TO pawl_user;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.runs TO pawl_user;
 //	GRANT SELECT, INSERT, DELETE ON pawl.events, pawl.inbox TO pawl_user;
+//	GRANT SELECT, INSERT, UPDATE ON pawl.workers TO pawl_user;
 //	GRANT SELECT ON pawl.pawl_schema TO pawl_user;
 //	GRANT USAGE ON SEQUENCE pawl.numbers TO pawl_user;
 //
@@ -52,6 +64,21 @@
 //
 //	GRANT USAGE ON SCHEMA pawl TO pawl_reader;
 //	GRANT SELECT ON pawl.runs, pawl.events, pawl.inbox, pawl.pawl_schema TO pawl_reader;
+//
+// A release that adds a table needs its grant from then on: grant all of these again behind each migration.
+//
+// # Several stores in one database
+//
+// Each schema is a store of its own, with runs, queues and roles of its own. Give its name to everybody who opens it:
+//
+//	db, err := postgres.Open(ctx, dsn, postgres.Schema("team_a"))
+//
+// It is made where it is not there. Who may not make schemas needs one that an administrator has made,
+//
+//	CREATE SCHEMA team_a AUTHORIZATION team_a_owner;
+//
+// and Migrate with that name and role. In the grants above, write team_a for pawl. A schema is moved to another name by
+// ALTER SCHEMA while no process has it open, and removed, with all that is in it, by DROP SCHEMA team_a CASCADE.
 //
 // # Changing the schema
 //

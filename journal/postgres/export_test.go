@@ -45,6 +45,9 @@ func (s *Store) Place() string { return s.place }
 // Schema is the name of its schema.
 func (s *Store) Schema() string { return s.schema }
 
+// Channel is the name under which its notifications are sent.
+func (s *Store) Channel() string { return s.channel() }
+
 // Lock is the session's lock.
 func (s *Store) Lock() int64 { return s.session.name() }
 
@@ -70,11 +73,19 @@ func Statements() map[string]string {
 	return map[string]string{
 		"append one": insertOne, "append many": insertMany, "lock": lockRuns, "read": readRuns, "keyed": readKeyed, "save": saveRun,
 		"rename": renameHolder, "load": selectRun, "rows": selectRows, "inbox": selectMessages, "news": selectNews, "message": insertMessage,
+		"take": pickReady, "take orphans": pickOrphans, "take stranded": pickStranded, "take picked": takePicked,
+		"taken key": selectTaken, "create": insertRun, "call": callWorkers, "announce": announce,
 	}
 }
 
 // ParseWord reads a notification.
 func ParseWord(payload string) (run [32]byte, id int64, err error) { return parseWord(payload) }
+
+// ParseCall reads a notification of a queue.
+func ParseCall(payload string) (queue [32]byte, store string, err error) { return parseCall(payload) }
+
+// CallWord writes one.
+func CallWord(queue [32]byte, store string) string { return callWord(queue, store) }
 
 // Word writes one.
 func Word(run [32]byte, id int64) string { return word(run, id) }

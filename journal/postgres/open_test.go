@@ -175,10 +175,24 @@ func TestRoles(t *testing.T) {
 	_, err = s.Renew(t.Context(), l, 0)
 	require.NoError(t, err)
 	require.NoError(t, s.Delete(t.Context(), "r"))
+	for range 2 {
+		require.NoError(t, s.Announce(t.Context(), "q", []journal.Program{theProgram()}))
+		_, err = s.Create(t.Context(), queued("queued"))
+		require.NoError(t, err)
+		taken, err := s.Take(t.Context(), journal.Take{Queue: "q", Programs: []journal.Program{theProgram()}, Limit: 1, Held: 1, Orphans: true})
+		require.NoError(t, err)
+		require.Len(t, taken, 1)
+		_, err = s.TakeStranded(t.Context(), journal.Take{Queue: "q", Limit: 1}, time.Hour)
+		require.NoError(t, err)
+		_, err = s.Renew(t.Context(), taken[0].Lease, 0)
+		require.NoError(t, err)
+		require.NoError(t, s.Delete(t.Context(), "queued"))
+		exec1(t, schema, "UPDATE workers SET seen = seen - interval '1 hour'")
+	}
 	_, err = s.Prune(t.Context(), time.Now())
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	for _, sql := range []string{"DROP TABLE runs", "UPDATE events SET seq = 2", "UPDATE inbox SET seq = 2", "CREATE TABLE x ()", "DELETE FROM pawl_schema"} {
+	for _, sql := range []string{"DROP TABLE runs", "UPDATE events SET seq = 2", "UPDATE inbox SET seq = 2", "DELETE FROM workers", "CREATE TABLE x ()", "DELETE FROM pawl_schema"} {
 		refused(t, as("user"), schema, sql)
 	}
 
@@ -255,10 +269,13 @@ func TestCallsBehindCloseSaySo(t *testing.T) {
 	_, inbox := s.Inbox(ctx, "r", 0)
 	_, list := s.List(ctx, journal.Query{})
 	_, prune := s.Prune(ctx, time.Now())
+	_, take := s.Take(ctx, journal.Take{})
+	_, stranded := s.TakeStranded(ctx, journal.Take{}, 0)
+	announced := s.Announce(ctx, "q", nil)
 	var events error
 	for _, events = range s.Events(ctx, "r", 0) {
 	}
-	for i, err := range []error{create, load, acquire, renew, give, send, inbox, list, prune, events, add(t, s, l, 1), s.Delete(ctx, "r")} {
+	for i, err := range []error{create, load, acquire, renew, give, send, inbox, list, prune, take, stranded, announced, events, add(t, s, l, 1), s.Delete(ctx, "r")} {
 		require.ErrorIs(t, err, fs.ErrClosed, "call %d", i)
 		require.ErrorContains(t, err, s.Place())
 		require.ErrorContains(t, err, "open it again")

@@ -18,55 +18,67 @@ import (
 // Nothing is waited for but the turn of those who count what is held. A run that is locked is one that somebody else takes or
 // writes. So there may be more candidates than are wanted; none is locked before it is its turn.
 const (
-	pickSome = `WITH RECURSIVE clock AS MATERIALIZED (SELECT clock_timestamp() AS now),
-		held AS (SELECT holder, count(*) AS n FROM runs WHERE ` + isHeld + ` AND ready > (SELECT now FROM clock) GROUP BY holder),
-		room AS MATERIALIZED (SELECT CASE WHEN pg_try_advisory_xact_lock_shared($2) THEN NULL WHEN $3::bigint = 0 THEN $4::bigint ELSE
-			least($4, $3 - (SELECT coalesce(sum(n), 0) FROM held WHERE NOT pg_try_advisory_xact_lock_shared(holder))::bigint) END AS n),`
-	isHeld = `status = 'running' AND queue <> '' AND sha256(queue) = $1`
-
-	pickThem = `picked AS (
-			SELECT r.key FROM candidates c JOIN runs r ON r.key = c.key AND r.ready = c.ready AND r.holder IS NOT DISTINCT FROM c.holder
-			ORDER BY c.ready, c.key LIMIT (SELECT greatest(n, 0) FROM room) FOR UPDATE OF r SKIP LOCKED
-		)
-		SELECT set_config('pawl.picked', coalesce(array_agg(key), '{}')::text, true), count(*), (SELECT n FROM room),
-			(SELECT count(*) FROM candidates) FROM picked`
-
-	readyOfProgram = `CROSS JOIN LATERAL (SELECT key, ready, holder FROM runs
-		WHERE program = p.program AND sha256(queue) = $1 AND ready <= (SELECT now FROM clock)`
-	oldestOf = ` ORDER BY ready, key LIMIT $5) AS r`
-
-	readyOfPrograms = `SELECT r.* FROM unnest($6::bytea[]) AS p (program) ` + readyOfProgram + oldestOf
-
-	pickReady = pickSome + ` candidates AS (` + readyOfPrograms + `), ` + pickThem
-
-	// A lock that can be had is that of a session which is gone. Each holder is looked up, not each run.
-	pickOrphans = pickSome + ` holders AS (
+	// A shared lock that can be had is that of a session which is lost; whether its store is gone is for witness to say. Holders
+	// are looked up one after the other, not run by run.
+	pickSome = `WITH RECURSIVE clock AS MATERIALIZED (SELECT now, now - $6::bigint * interval '1 us' AS past FROM clock_timestamp() AS now),
+		holders AS (
 			(SELECT holder FROM runs WHERE ` + isHeld + ` ORDER BY holder LIMIT 1)
 			UNION ALL
-			SELECT (SELECT r.holder FROM runs r WHERE r.status = 'running' AND r.queue <> '' AND sha256(r.queue) = $1 AND r.holder > h.holder
-				ORDER BY r.holder LIMIT 1) FROM holders h WHERE h.holder IS NOT NULL
-		), gone AS MATERIALIZED (SELECT holder FROM holders WHERE pg_try_advisory_xact_lock_shared(holder)),
-		candidates AS (` + readyOfPrograms + ` UNION ALL SELECT r.* FROM gone CROSS JOIN LATERAL (SELECT key, ready, holder FROM runs
-			WHERE ` + isHeld + ` AND holder = gone.holder AND ready > (SELECT now FROM clock) AND program = ANY($6)` + oldestOf + `
-		), ` + pickThem
+			SELECT (SELECT holder FROM runs WHERE ` + isHeld + ` AND holder > h.holder ORDER BY holder LIMIT 1)
+			FROM holders h WHERE h.holder IS NOT NULL
+		), owners AS MATERIALIZED (
+			SELECT holder, lost, lost AND holder = ANY ($8::bigint[]) AS gone
+			FROM (SELECT holder, pg_try_advisory_xact_lock_shared(holder) AS lost FROM holders WHERE holder IS NOT NULL) AS h
+		), held AS (
+			SELECT FROM owners CROSS JOIN LATERAL (SELECT FROM runs
+				WHERE ` + isHeld + ` AND holder = owners.holder AND ready > (SELECT now FROM clock) LIMIT $3) AS few
+			WHERE NOT gone LIMIT $3
+		), room AS MATERIALIZED (
+			SELECT CASE WHEN pg_try_advisory_xact_lock_shared($2) THEN NULL WHEN $3::bigint = 0 THEN $4::bigint
+				ELSE least($4, $3 - (SELECT count(*) FROM held)) END AS n
+		), candidates AS MATERIALIZED (`
+	isHeld = `status = 'running' AND queue <> '' AND sha256(queue) = $1`
+
+	// What is locked is looked at again: it may have changed meanwhile. IS TRUE keeps the planner from looking by time and by key.
+	pickThem = `), picked AS (
+			SELECT key FROM runs WHERE key = ANY (ARRAY(SELECT key FROM candidates)) AND (ready <= (SELECT past FROM clock)`
+	andThem = `) IS TRUE
+			ORDER BY ready, key LIMIT (SELECT greatest(n, 0) FROM room) FOR UPDATE SKIP LOCKED
+		)
+		SELECT set_config('pawl.picked', coalesce(array_agg(key), '{}')::text, true), (SELECT n FROM room), (SELECT count(*) FROM candidates),
+			CASE WHEN $3 > 0 OR $9 THEN ARRAY(SELECT holder FROM owners WHERE lost) END
+		FROM picked`
+
+	oldestOf = ` ORDER BY ready, key LIMIT $5) AS oldest`
+	readyOf  = ` CROSS JOIN LATERAL (SELECT key FROM runs
+		WHERE program = p.program AND sha256(queue) = $1 AND ready <= (SELECT past FROM clock)` + oldestOf
+
+	readyOfPrograms = `SELECT key FROM unnest($7::bytea[]) AS p (program)` + readyOf
+
+	pickReady = pickSome + readyOfPrograms + pickThem + andThem
+
+	pickOrphans = pickSome + readyOfPrograms + ` UNION ALL
+			SELECT key FROM owners CROSS JOIN LATERAL (SELECT key FROM runs WHERE ` + isHeld + ` AND holder = owners.holder
+				AND ready > (SELECT now FROM clock) AND program = ANY ($7)` + oldestOf + ` WHERE gone` + pickThem + `
+			OR status = 'running' AND holder = ANY (ARRAY(SELECT holder FROM owners WHERE gone))` + andThem
 
 	// Programs are looked up one after the other, not run by run.
-	pickStranded = pickSome + ` programs AS (
-			(SELECT program FROM runs WHERE ready IS NOT NULL ORDER BY program LIMIT 1)
-			UNION ALL
-			SELECT (SELECT r.program FROM runs r WHERE r.ready IS NOT NULL AND r.program > p.program ORDER BY r.program LIMIT 1)
-			FROM programs p WHERE p.program IS NOT NULL
-		), unserved AS (SELECT program FROM programs p WHERE p.program IS NOT NULL AND NOT EXISTS (SELECT FROM workers w WHERE w.program = p.program
-			AND w.queue = $1 AND w.seen >= (SELECT now FROM clock) - $7::bigint * interval '1 us')),
-		candidates AS (SELECT r.* FROM unserved p ` + readyOfProgram + ` AND ready < (SELECT now FROM clock) - $6::bigint * interval '1 us'` +
-		oldestOf + `), ` + pickThem
+	pickStranded = pickSome + `SELECT key FROM (
+				WITH RECURSIVE programs AS (
+					(SELECT program FROM runs WHERE ready IS NOT NULL ORDER BY program LIMIT 1)
+					UNION ALL
+					SELECT (SELECT program FROM runs WHERE ready IS NOT NULL AND program > p.program ORDER BY program LIMIT 1)
+					FROM programs p WHERE p.program IS NOT NULL
+				) SELECT program FROM programs WHERE program IS NOT NULL AND coalesce((SELECT seen FROM workers w
+					WHERE w.program = programs.program AND w.queue = $1), '-infinity') < (SELECT past FROM clock) - $7::bigint * interval '1 us'
+			) AS p` + readyOf + pickThem + andThem
 
 	takePicked = `WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
 		UPDATE runs SET token = nextval('numbers'), status = 'running', owner = $1, holder = $2,
 			updated = CASE status WHEN 'running' THEN updated ELSE clock.now END, due = NULL,
 			ready = clock.now + $3::bigint * interval '1 us', until = clock.now + $3::bigint * interval '1 us'
 		FROM clock, (SELECT key AS k, status AS was, ready AS since FROM runs
-			WHERE key = ANY (current_setting('pawl.picked')::bigint[])) AS picked
+			WHERE key = ANY (current_setting('pawl.picked', true)::bigint[])) AS picked
 		WHERE key = k RETURNING ` + runColumns + `, token, until, was, since`
 
 	// awaitTurn makes those who heed a limit count one after the other.
@@ -108,6 +120,7 @@ type picking struct {
 	runs       []pickedRun
 	room       *int64 // how many could have been taken; nil if the server does not know the session
 	candidates int64
+	lost       []int64 // holders whose sessions are
 }
 
 // spare is how many candidates there are beyond those that are wanted, at first and at most.
@@ -116,9 +129,10 @@ const (
 	maxSpare = 4096
 )
 
-// attempt takes runs.
+// attempt takes runs. If it has taken some and can take no more, it is content with them.
 func (o *taking) attempt(c *committer) (unknown bool, err error) {
-	for more := spare; more <= maxSpare; more *= 8 {
+	const growth = 8
+	for more := spare; more <= maxSpare; more *= growth {
 		enough, unknown, err := o.once(c, o.Limit-len(o.taken), more)
 		if err != nil && len(o.taken) == 0 {
 			return unknown, err
@@ -146,6 +160,7 @@ func (o *taking) once(c *committer, limit, more int) (enough, unknown bool, err 
 		err = s.at(behindEnd)
 	}
 	if err == nil {
+		s.taker.witness(p.lost)
 		o.hand(c, p.runs)
 	}
 	s.taker.busy.Unlock()
@@ -162,20 +177,16 @@ func (o *taking) once(c *committer, limit, more int) (enough, unknown bool, err 
 func (o *taking) ask(c *committer, limit, more int) (p picking, err error) {
 	p.owner = o.Claim.Owner
 	name := hashOf(o.Queue)
-	args := []any{name[:], c.holder, o.Held, limit, limit + more}
+	args := []any{name[:], c.holder, o.Held, limit, limit + more, o.waited.Microseconds(), o.programs, c.store.taker.gone(), o.Orphans}
 	if o.pick == pickStranded {
-		const most = 100 * 365 * 24 * time.Hour
-		waited := min(o.waited, most)
-		args = append(args, waited.Microseconds(), (waited + announceEvery).Microseconds())
-	} else {
-		args = append(args, o.programs)
+		args[6], args[8] = announceEvery.Microseconds(), false
 	}
 	b := &pgx.Batch{}
 	b.Queue("begin")
 	if o.Held > 0 {
 		b.Queue(awaitTurn, c.store.turnOf("queue", o.Queue))
 	}
-	b.Queue(o.pick, args...).QueryRow(func(row pgx.Row) error { return row.Scan(nil, nil, &p.room, &p.candidates) })
+	b.Queue(o.pick, args...).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &p.room, &p.candidates, &p.lost) })
 	b.Queue(takePicked, text(o.Claim.Owner), c.holder, o.Claim.TTL.Microseconds()).Query(p.scan)
 	b.Queue("commit")
 	err = c.conn.SendBatch(context.Background(), b).Close()
@@ -217,6 +228,36 @@ type taker struct {
 	c  *committer
 	// busy is held while runs are taken, until their committers have been told.
 	busy sync.Mutex
+	// lost is when a holder was first seen without its session; for the committer only.
+	lost map[int64]time.Time
+}
+
+// reunion is how long a store that has lost its session has to make another one and rename its leases, before its runs are
+// taken for those of a process that has died. After a restart of the server all stores have lost theirs.
+const reunion = 2 * time.Second
+
+// witness remembers holders without a session. None gets it back.
+func (t *taker) witness(holders []int64) {
+	const most = 4096
+	if len(t.lost) > most || t.lost == nil {
+		t.lost = map[int64]time.Time{}
+	}
+	for _, holder := range holders {
+		if t.lost[holder].IsZero() {
+			t.lost[holder] = time.Now()
+		}
+	}
+}
+
+// gone returns the holders that are given up on.
+func (t *taker) gone() []int64 {
+	list := make([]int64, 0, len(t.lost))
+	for holder, since := range t.lost {
+		if time.Since(since) > reunion {
+			list = append(list, holder)
+		}
+	}
+	return list
 }
 
 func (t *taker) start(s *Store) *committer {
