@@ -87,8 +87,14 @@ func (a *Assignment) abandon(ctx context.Context, e Executable, count bool) erro
 	if !a.opened() {
 		a.release(ctx)
 	}
+	var away error
 	for _, x := range a.executions() {
-		x.abandon(ctx, count && x.id == id)
+		if err := x.abandon(ctx, count && x.id == id); err != nil {
+			away = err
+		}
+	}
+	if away != nil {
+		return away
 	}
 	a.Settings.withDefaults().Logger.Warn("pawl: code that ignores the end of its context was left behind",
 		"run", id, "program", e.Program().Name)
@@ -165,14 +171,22 @@ func (x *Execution) blockedFor(patience time.Duration) bool {
 	return false
 }
 
-// abandon ends the execution under its code, whose further calls return an *AbandonedError.
-func (x *Execution) abandon(ctx context.Context, count bool) {
+// abandon ends the execution under its code, whose further calls return an *AbandonedError. It returns an error if the code
+// waits for a store that is out of reach, and so is not to blame.
+func (x *Execution) abandon(ctx context.Context, count bool) error {
+	if !count { // the worker goes, and does not wait for a store
+		x.mu.Lock()
+		x.patience = time.Now()
+		x.mu.Unlock()
+	}
 	ctx, cancel := x.ending(ctx)
 	defer cancel()
+	var away error
 	select {
 	case x.flushing <- struct{}{}:
 		defer func() { <-x.flushing }()
-	case <-ctx.Done(): // the store is out of reach, and its lease ends by itself
+	case <-ctx.Done(): // its lease ends by itself
+		away = &StoreUnavailableError{RunID: x.id, Err: &journal.UnavailableError{Op: "append", Unknown: true, Err: ctx.Err()}}
 	}
 	x.mu.Lock()
 	lease, broken := x.lease, x.broken
@@ -184,8 +198,8 @@ func (x *Execution) abandon(ctx context.Context, count bool) {
 	x.mu.Unlock()
 	x.cancel(&AbandonedError{RunID: x.id})
 	defer x.Close(ctx)
-	if broken != nil || !count || lease.Token == 0 {
-		return
+	if broken != nil || !count || lease.Token == 0 || away != nil {
+		return away
 	}
 	attempts := x.record.requeues.since(x.settings.budgets().PoisonTTL) + 1
 	last := requeue(RequeuedBlocked)
@@ -198,4 +212,5 @@ func (x *Execution) abandon(ctx context.Context, count bool) {
 	if err := x.settings.Store.Append(ctx, lease, a); err != nil {
 		x.settings.Logger.Warn("pawl: the end of an execution could not be recorded", "run", x.id, "error", err)
 	}
+	return nil
 }

@@ -20,7 +20,9 @@ type fault struct {
 	name string
 	// of is what it needs for itself; nil: a worker.
 	of func(f *field) *sync.Mutex
-	do func(f *field, r *rand.Rand, w *slot)
+	// rest is how long it is not made again.
+	rest time.Duration
+	do   func(f *field, r *rand.Rand, w *slot)
 }
 
 func theServer(f *field) *sync.Mutex { return &f.database }
@@ -45,7 +47,7 @@ var faults = []fault{
 		f.admin(`UPDATE runs SET until = until - interval '1 hour', ready = ready - interval '1 hour'
 			WHERE status = 'running' AND convert_from(owner, 'UTF8') LIKE $1`, w.process.name()+"/%")
 	}},
-	{name: "the database is killed", of: theServer, do: func(f *field, _ *rand.Rand, _ *slot) {
+	{name: "the database is killed", of: theServer, rest: 8 * time.Second, do: func(f *field, _ *rand.Rand, _ *slot) {
 		assert.NoError(f.t, f.server.Kill())
 		assert.NoError(f.t, f.server.Restart())
 	}},
@@ -57,7 +59,7 @@ var faults = []fault{
 	{name: "all connections are cut", of: theProxy, do: func(f *field, _ *rand.Rand, _ *slot) { f.proxy.cut() }},
 	{name: "there is no way to the database", of: theProxy, do: func(f *field, r *rand.Rand, _ *slot) {
 		f.proxy.set(true, 0)
-		time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond)
+		time.Sleep(time.Duration(r.IntN(700)) * time.Millisecond)
 		f.proxy.set(false, 0)
 	}},
 	{name: "the way to the database is slow", of: theProxy, do: func(f *field, r *rand.Rand, _ *slot) {
@@ -94,20 +96,25 @@ func (f *field) adminDSN() string { return f.server.DSN() + " options='-csearch_
 // trouble makes a fault every few hundred milliseconds until done is closed, and returns how often which was made. Those that
 // hurt different things overlap.
 func (f *field) trouble(done <-chan struct{}, r *rand.Rand) map[string]int {
-	counts := map[string]int{}
+	counts, last := map[string]int{}, map[string]time.Time{}
 	var all sync.WaitGroup
 	defer all.Wait()
 	for {
 		select {
 		case <-done:
 			return counts
-		case <-time.After(time.Duration(150+r.IntN(300)) * time.Millisecond):
+		case <-time.After(time.Duration(200+r.IntN(400)) * time.Millisecond):
 		}
 		order := r.Perm(len(faults)) // the rarest first
 		slices.SortStableFunc(order, func(a, b int) int { return counts[faults[a].name] - counts[faults[b].name] })
 		for _, i := range order {
+			name := faults[i].name
+			if time.Since(last[name]) < faults[i].rest {
+				continue
+			}
 			if f.make(faults[i], rand.New(rand.NewPCG(r.Uint64(), 1)), &all) {
-				counts[faults[i].name]++
+				counts[name]++
+				last[name] = time.Now()
 				break
 			}
 		}
