@@ -55,7 +55,7 @@ func TestUpdateReturnsWhatTheHandlerReturns(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, n+1, size)
 		}
-		done(t, store, "r")
+		done(t, store)
 		assert.Equal(t, []string{"tea 3", "milk 4", "oats 4"}, <-out)
 	})
 }
@@ -72,7 +72,7 @@ func TestTheSameKeyIsTheSameUpdate(t *testing.T) {
 		}
 		_, err := durable.Update[int](t.Context(), store, "r", "other", 1, durable.UpdateKey("click-1"))
 		asError[*durable.OptionError](t, err)
-		done(t, store, "r")
+		done(t, store)
 		assert.Equal(t, []string{"tea 3"}, <-out)
 		size, err := durable.Update[int](t.Context(), store, "r", "add", "tea", durable.UpdateKey("click-1"))
 		require.NoError(t, err, "also behind the end")
@@ -118,7 +118,7 @@ func TestTheErrorsOfUpdate(t *testing.T) {
 		_, err = durable.Update[int](ctx, store, "nobody", "add", "milk")
 		asError[*journal.NotFoundError](t, err)
 
-		done(t, store, "r")
+		done(t, store)
 		assert.Equal(t, []string{"broken 6", "milk 4"}, <-out)
 		_, err = durable.Update[int](ctx, store, "r", "add", "late")
 		require.ErrorIs(t, err, journal.ErrEnded)
@@ -141,7 +141,7 @@ func TestAnUpdateThatIsNotHandledInTimeMayStillBe(t *testing.T) {
 		size, err := durable.Update[int](t.Context(), store, "r", "add", "tea", durable.UpdateKey(late.Key))
 		require.NoError(t, err)
 		assert.Equal(t, 1, size)
-		done(t, store, "r")
+		done(t, store)
 		assert.Equal(t, []string{"tea 3"}, <-out)
 	})
 }

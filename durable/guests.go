@@ -96,7 +96,7 @@ func (s *Scope) lastUnmet(e *entry) bool {
 // receive handles the updates and queries that have come, in their order, before a call that has no outcome yet. Names that
 // the body has no handler for are let be, unless it is about to wait. It returns how many updates have changed the run.
 func (s *Scope) receive(c *call, waiting bool) (changed int, _ error) {
-	if len(s.guests.recorded) > 0 || s.x.idle() || s.base.Err() != nil { // it has not come as far as it has been, or ends
+	if len(s.guests.recorded) > 0 || s.idle() { // it has not come as far as it has been, or ends
 		return 0, nil
 	}
 	for len(s.guests.owed) > 0 {
@@ -189,5 +189,7 @@ func (x *Execution) turnAway(reason Refusal) {
 	}
 }
 
-// idle reports whether the execution takes up nothing new.
-func (x *Execution) idle() bool { return x.ctx.Err() != nil || x.Broken() != nil }
+// idle reports whether the body takes up nothing new.
+func (s *Scope) idle() bool {
+	return s.base.Err() != nil || s.x.ctx.Err() != nil || s.x.Broken() != nil
+}

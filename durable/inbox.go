@@ -88,13 +88,18 @@ func (x *Execution) nextGuest(accept func(journal.Message) bool) (journal.Messag
 		if accept != nil && !accept(m) {
 			continue
 		}
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.taken[m.Seq] = true
-		x.guests = slices.DeleteFunc(x.guests, func(other journal.Message) bool { return other.Seq == m.Seq })
+		x.admit(m)
 		return m, true
 	}
 	return journal.Message{}, false
+}
+
+// admit consumes an update or a query.
+func (x *Execution) admit(m journal.Message) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.taken[m.Seq] = true
+	x.guests = slices.DeleteFunc(x.guests, func(other journal.Message) bool { return other.Seq == m.Seq })
 }
 
 // seen is the number of the last message that the run's code has had its chance to see. What it was too late for has it

@@ -45,8 +45,8 @@ func TestAMessageThatComesBehindTheLastLookMakesTheRunDue(t *testing.T) {
 				}
 				err = suspend(ctx)
 				if errors.As(err, new(*durable.SuspendedError)) && tt.message.kind != "" {
-					post(t, store, "r", tt.message.kind, tt.message.name, 1)
-					time.Sleep(time.Second) // until the owner has heard of it
+					post(t, store, "r", tt.message.kind, tt.message.name, 1) //nolint:contextcheck // it is the test's
+					time.Sleep(time.Second)                                  // until the owner has heard of it
 				}
 				return 0, err
 			})
@@ -74,8 +74,8 @@ func TestAMessageThatARunWithABranchDoesNotComeToIsLookedAtOnce(t *testing.T) {
 			}
 			err = durable.Branch(ctx, "b", suspend)
 			if err != nil && c.add("suspended") == 1 {
-				post(t, store, "r", journal.UpdateMessage, "known", 1)
-				time.Sleep(time.Second) // until the owner has heard of it
+				post(t, store, "r", journal.UpdateMessage, "known", 1) //nolint:contextcheck // it is the test's
+				time.Sleep(time.Second)                                // until the owner has heard of it
 			}
 			return 0, err
 		})

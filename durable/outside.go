@@ -91,8 +91,7 @@ func Signal[T any](ctx context.Context, store journal.Store, id, name string, v 
 	if err := o.settings.reads(ctx, id); err != nil {
 		return err
 	}
-	_, err = send(ctx, o.settings, id, journal.Message{Kind: journal.SignalMessage, Name: name, Key: o.key, Payload: payload})
-	return err
+	return send(ctx, o.settings, id, journal.Message{Kind: journal.SignalMessage, Name: name, Key: o.key, Payload: payload})
 }
 
 // reads reports why a run and these settings cannot read each other.
@@ -120,19 +119,19 @@ func (s Settings) reads(ctx context.Context, id string) error {
 var errNoJSON = errors.New("its payload is no JSON")
 
 // send puts a message into the inbox of a run, or of the one that it goes on as.
-func send(ctx context.Context, s Settings, id string, m journal.Message) (journal.Message, error) {
+func send(ctx context.Context, s Settings, id string, m journal.Message) error {
 	m.Time = Now()
 	for seen := (chain{}); ; {
-		sent, err := s.Store.Send(ctx, id, m)
+		_, err := s.Store.Send(ctx, id, m)
 		if !errors.Is(err, journal.ErrEnded) {
-			return sent, err
+			return err
 		}
 		next, nerr := seen.next(ctx, s, id)
 		switch {
 		case nerr != nil:
-			return journal.Message{}, nerr
+			return nerr
 		case next == "":
-			return journal.Message{}, err
+			return err
 		}
 		id = next
 	}

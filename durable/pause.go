@@ -37,8 +37,7 @@ func sendPause(
 			return err
 		}
 	}
-	_, err = send(ctx, o.settings, id, m)
-	return err
+	return send(ctx, o.settings, id, m)
 }
 
 // continuedKey is the key of the message that wakes the next run of a chain.

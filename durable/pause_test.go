@@ -15,14 +15,14 @@ import (
 	"github.com/pawl-go/pawl/journal/memory"
 )
 
-func pause(tb testing.TB, store journal.Store, id string) {
+func pause(tb testing.TB, store journal.Store) {
 	tb.Helper()
-	require.NoError(tb, durable.Pause(tb.Context(), store, id, "lunch"))
+	require.NoError(tb, durable.Pause(tb.Context(), store, "r", "lunch"))
 }
 
-func unpause(tb testing.TB, store journal.Store, id string) {
+func unpause(tb testing.TB, store journal.Store) {
 	tb.Helper()
-	require.NoError(tb, durable.Unpause(tb.Context(), store, id))
+	require.NoError(tb, durable.Unpause(tb.Context(), store, "r"))
 }
 
 func TestAPausedRunRestsFromItsNextDurableCallOn(t *testing.T) {
@@ -32,7 +32,7 @@ func TestAPausedRunRestsFromItsNextDurableCallOn(t *testing.T) {
 			c.add("body")
 			if _, err := durable.Step(ctx, "a", func(context.Context) (int, error) {
 				c.add("a")
-				pause(t, store, "r")
+				pause(t, store) //nolint:contextcheck // it is the test's
 				synctest.Wait() // until the owner has heard of it
 				return 0, errBoom
 			}); err == nil || err.Error() != errBoom.Error() {
@@ -45,7 +45,7 @@ func TestAPausedRunRestsFromItsNextDurableCallOn(t *testing.T) {
 		assert.ErrorContains(t, suspended, "it waits for durable.Unpause, since it is paused")
 		waits(t, store, wf, "r", 0)
 		assert.Equal(t, 1, c.of("body"), "whoever takes it again does not call its code")
-		unpause(t, store, "r")
+		unpause(t, store)
 		assert.Equal(t, 7, ends(t, store, wf, "r", 0))
 		assert.Equal(t, 1, c.of("a"), "the code has gone on behind its failure")
 		assert.Equal(t, []string{
@@ -61,11 +61,11 @@ func TestARunThatIsPausedBeforeItBeginsDoesNotBegin(t *testing.T) {
 		Events: []journal.Event{{Kind: journal.RunStart, Payload: []byte("0")}},
 	})
 	require.NoError(t, err)
-	pause(t, store, "r")
+	pause(t, store)
 	wf := durable.Workflow("w", func(context.Context, int) (int, error) { return c.add("body"), nil })
 	waits(t, store, wf, "r", 0)
 	assert.Zero(t, c.of("body"))
-	unpause(t, store, "r")
+	unpause(t, store)
 	assert.Equal(t, 1, ends(t, store, wf, "r", 0))
 }
 
@@ -77,7 +77,7 @@ func TestNoTimerWakesAPausedRun(t *testing.T) {
 			return durable.WaitForSignal[int](ctx, "s", durable.WaitTimeout(time.Minute))
 		})
 		waits(t, store, wf, "r", 0)
-		pause(t, store, "r")
+		pause(t, store)
 		time.Sleep(time.Hour)
 		suspended := waits(t, store, wf, "r", 0)
 		assert.Zero(t, suspended.Due)
@@ -88,7 +88,7 @@ func TestNoTimerWakesAPausedRun(t *testing.T) {
 		require.Len(t, suspended.Waits, 2)
 		assert.True(t, suspended.Waits[0].Paused)
 		assert.Equal(t, 1, c.of("body"))
-		unpause(t, store, "r")
+		unpause(t, store)
 		_, err = durable.Run(t.Context(), store, wf, "r", 0)
 		asError[*durable.SignalTimeoutError](t, err)
 	})
@@ -102,12 +102,12 @@ func TestTheLastOfPauseAndUnpauseCounts(t *testing.T) {
 		Events: []journal.Event{{Kind: journal.RunStart, Payload: []byte("0")}},
 	})
 	require.NoError(t, err)
-	pause(t, store, "r")
-	pause(t, store, "r")
-	unpause(t, store, "r")
-	pause(t, store, "r")
+	pause(t, store)
+	pause(t, store)
+	unpause(t, store)
+	pause(t, store)
 	waits(t, store, wf, "r", 0)
-	unpause(t, store, "r")
+	unpause(t, store)
 	ends(t, store, wf, "r", 0)
 	require.ErrorIs(t, durable.Pause(t.Context(), store, "r", ""), journal.ErrEnded)
 	require.ErrorIs(t, durable.Unpause(t.Context(), store, "r"), journal.ErrEnded)
@@ -117,23 +117,23 @@ func TestTheLastOfPauseAndUnpauseCounts(t *testing.T) {
 func TestUpdatesAndQueriesOfAPausedRunWaitForUnpause(t *testing.T) {
 	store, c := memory.New(), &counter{}
 	waits(t, store, cart(c), "r", 0)
-	pause(t, store, "r")
+	pause(t, store)
 	add(t, store, "r", "tea")
 	post(t, store, "r", journal.QueryMessage, "size", 1)
 	waits(t, store, cart(c), "r", 0)
 	assert.Equal(t, []string{"run:start", "step:done first", "signal:wait done", "run:suspended", "run:suspended"}, kinds(t, store, "r"))
-	unpause(t, store, "r")
+	unpause(t, store)
 	waits(t, store, cart(c), "r", 0)
 	assert.Len(t, of(t, store, "r", journal.UpdateDone), 1)
 	assert.Len(t, of(t, store, "r", journal.QueryAnswered), 1)
-	done(t, store, "r")
+	done(t, store)
 	assert.Equal(t, []string{"tea 3"}, ends(t, store, cart(c), "r", 0))
 }
 
 func TestAPausedRunCanBeCancelled(t *testing.T) {
 	store, c := memory.New(), &counter{}
 	waits(t, store, cart(c), "r", 0)
-	pause(t, store, "r")
+	pause(t, store)
 	waits(t, store, cart(c), "r", 0)
 	require.NoError(t, durable.Cancel(t.Context(), store, "r", "enough"))
 	assert.Equal(t, journal.Cancelled, status(t, store, "r"))
@@ -151,8 +151,9 @@ func TestBranchesOfAPausedRunRestToo(t *testing.T) {
 							if _, err := counted(ctx, c, "s", i); err != nil {
 								return err
 							}
+							time.Sleep(time.Second) // until the other one is as far
 							if i == 0 && name == "x" && c.add("pause") == 1 {
-								pause(t, store, "r")
+								pause(t, store) //nolint:contextcheck // it is the test's
 							}
 							time.Sleep(time.Second) // until the owner has heard of it
 						}
@@ -165,7 +166,7 @@ func TestBranchesOfAPausedRunRestToo(t *testing.T) {
 		suspended := waits(t, store, wf, "r", 0)
 		assert.Len(t, suspended.Waits, 2)
 		assert.Equal(t, 2, c.of("s"))
-		unpause(t, store, "r")
+		unpause(t, store)
 		ends(t, store, wf, "r", 0)
 		assert.Equal(t, 6, c.of("s"))
 	})
@@ -178,7 +179,7 @@ func TestAPauseLetsAHandlerFinish(t *testing.T) {
 		wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
 			n := 0
 			err := durable.HandleUpdate(ctx, "u", func(ctx context.Context, by int) (int, error) {
-				pause(t, store, "r")
+				pause(t, store) //nolint:contextcheck // it is the test's
 				synctest.Wait() // until the owner has heard of it
 				v, err := counted(ctx, c, "s", by)
 				n += v
@@ -215,7 +216,7 @@ func TestAPauseGoesAlongWhenARunContinuesAsNew(t *testing.T) {
 					return n, nil
 				}
 				for _, kind := range tt.sent { // too late for this run
-					post(t, store, "r", kind, "", "")
+					post(t, store, "r", kind, "", "") //nolint:contextcheck // it is the test's
 				}
 				return 0, durable.ContinueAsNew(ctx, 1)
 			})
@@ -225,7 +226,7 @@ func TestAPauseGoesAlongWhenARunContinuesAsNew(t *testing.T) {
 				return
 			}
 			assert.Equal(t, "r~2", asError[*durable.SuspendedError](t, err).RunID, name)
-			unpause(t, store, "r")
+			unpause(t, store)
 			assert.Equal(t, 1, ends(t, store, wf, "r", 0))
 		})
 	}

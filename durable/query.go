@@ -23,7 +23,7 @@ func HandleQuery[A, R any](ctx context.Context, name string, handler func(arg A)
 		g.queries[name] = func(argument []byte) (any, error) {
 			var arg A
 			if err := journal.Unmarshal("Argument", argument, &arg); err != nil {
-				return nil, &badArgument{err}
+				return nil, &argumentError{err}
 			}
 			return handler(arg)
 		}
@@ -33,8 +33,8 @@ func HandleQuery[A, R any](ctx context.Context, name string, handler func(arg A)
 // queryHandler decodes an argument and answers.
 type queryHandler func(argument []byte) (any, error)
 
-// badArgument says that a handler was not called at all.
-type badArgument struct{ error }
+// argumentError says that a handler was not called at all.
+type argumentError struct{ error }
 
 // query answers a query.
 func (s *Scope) query(m journal.Message) journal.Event {
@@ -57,7 +57,7 @@ func (s *Scope) query(m journal.Message) journal.Event {
 		result, err = handler(argument)
 		return err
 	})
-	if bad, is := errors.AsType[*badArgument](err); is {
+	if bad, is := errors.AsType[*argumentError](err); is {
 		return x.refusal(m, RefusedArgument, bad.error)
 	}
 	var payload []byte

@@ -92,8 +92,8 @@ func TestAQueryIsAnsweredBeforeALiveCall(t *testing.T) {
 			}
 			for ; n < 3; n++ {
 				if n == 1 {
-					post(t, store, "r", journal.QueryMessage, "n", struct{}{})
-					synctest.Wait() // until the owner has heard of it
+					post(t, store, "r", journal.QueryMessage, "n", struct{}{}) //nolint:contextcheck // it is the test's
+					synctest.Wait()                                            // until the owner has heard of it
 				}
 				if _, err := counted(ctx, c, "s", n); err != nil {
 					return 0, err

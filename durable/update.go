@@ -303,6 +303,8 @@ func (r handledUpdate) differs(run, met string) error {
 }
 
 // callUpdate calls an update's handler in a scope of its own. Stop says that this is the end of the body.
+//
+//nolint:contextcheck,nolintlint // a context that the body has given to its call ends at another moment each time
 func (s *Scope) callUpdate(name, path string, u proposed) (result any, err, stop error) {
 	child := s.x.scope(path, false)
 	child.handler, child.patience = true, s.patience
@@ -311,7 +313,6 @@ func (s *Scope) callUpdate(name, path string, u proposed) (result any, err, stop
 		defer s.mu.Unlock()
 		return s.over()
 	}
-	// A context that the body has given to its call ends at another moment each time.
 	ctx := child.Context(s.base)
 	var panicked error
 	err = guardedCall("handler of update", name, &panicked, func() (err error) {

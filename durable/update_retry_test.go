@@ -220,8 +220,8 @@ func TestABodyThatComesToAnUpdateHasHandledTheFailureBefore(t *testing.T) {
 			}
 			_, err = durable.Step(ctx, "fails", func(context.Context) (int, error) {
 				if c.add("fails") == 1 {
-					post(t, inner, "r", journal.UpdateMessage, "u", 5)
-					time.Sleep(time.Minute) // until the owner has heard of it
+					post(t, inner, "r", journal.UpdateMessage, "u", 5) //nolint:contextcheck // it is the test's
+					time.Sleep(time.Minute)                            // until the owner has heard of it
 				}
 				return 0, errBoom
 			})

@@ -42,7 +42,7 @@ func eventsOf(tb testing.TB, store journal.Store, id string) []journal.Event {
 }
 
 // kindsOf are the kinds of a journal's events.
-func kindsOf(tb testing.TB, store journal.Store, id string) []journal.Kind {
+func kindsOf(tb testing.TB, store journal.Store, id string) []journal.Kind { //nolint:unparam // as eventsOf has it
 	tb.Helper()
 	var out []journal.Kind
 	for _, e := range eventsOf(tb, store, id) {

@@ -121,6 +121,8 @@ func TestJournal_HistoryNeedsAStore(t *testing.T) {
 		"Continue": func() error { _, err := r.Continue(t.Context(), "r", nil); return err }(),
 		"Answer":   r.Answer(t.Context(), "r", "q", 1),
 		"Cancel":   r.Cancel(t.Context(), "r", ""),
+		"Pause":    r.Pause(t.Context(), "r", ""),
+		"Unpause":  r.Unpause(t.Context(), "r"),
 		"Thread":   func() error { _, err := r.Run(t.Context(), st{}, superstep.Thread("t")); return err }(),
 		"Before":   func() error { _, err := r.Run(t.Context(), st{}, superstep.InterruptBefore(graph.Node{})); return err }(),
 	} {
