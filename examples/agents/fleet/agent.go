@@ -42,10 +42,14 @@ func build(gpt providers.Provider) (*graph.Graph[State, Update], error) {
 	b := graph.New("report", graph.Fields[State, Update]())
 	plan := b.Node("plan", nodes.Chat(gpt,
 		func(s State) providers.Request { return ask("Plan: " + s.Topic) },
-		func(_ State, r *providers.Response) (Update, error) { return Update{Queries: strings.Split(r.Text(), "; ")}, nil }))
+		func(_ State, r *providers.Response) (Update, error) {
+			return Update{Queries: strings.Split(r.Text(), "; ")}, nil
+		}))
 	search := graph.Task(b, "search", nodes.ChatTask(gpt,
 		func(_ State, query string) providers.Request { return ask("Search: " + query) },
-		func(_ State, _ string, r *providers.Response) (Update, error) { return Update{Notes: []string{r.Text()}}, nil }))
+		func(_ State, _ string, r *providers.Response) (Update, error) {
+			return Update{Notes: []string{r.Text()}}, nil
+		}))
 	// In a worker a run that sleeps for more than a second holds no worker meanwhile.
 	rest := b.Node("rest", func(ctx context.Context, _ State) (Update, error) {
 		return Update{}, durable.Sleep(ctx, 1500*time.Millisecond)

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/pawl-go/pawl/journal/postgres/postgrestest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func compiled(t *testing.T) string {
+	program := filepath.Join(t.TempDir(), "fleet.exe")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput()
+	require.NoError(t, err, string(out))
+	return program
+}
+
+// stores are where the runs may be.
+func stores(t *testing.T) map[string]string {
+	all := map[string]string{"sqlite": filepath.Join(t.TempDir(), "runs.db")}
+	server, err := postgrestest.Start()
+	if err != nil {
+		t.Log(err)
+		return all
+	}
+	t.Cleanup(server.Stop)
+	all["postgres"] = server.DSN()
+	return all
+}
+
+// Whoever is killed, all runs complete, and no step is recorded twice.
+func TestTheOthersTakeOver(t *testing.T) {
+	program := compiled(t)
+	for name, store := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			victim := exec.CommandContext(t.Context(), program, "-role", "worker", "-name", "victim", "-store", store, "-ttl", "2s", "-latency", "600ms")
+			require.NoError(t, victim.Start())
+			time.AfterFunc(1500*time.Millisecond, func() { _ = victim.Process.Kill() })
+			var out bytes.Buffer
+			lead := exec.CommandContext(t.Context(), program, "-store", store, "-ttl", "2s", "-workers", "2", "-runs", "60", "-latency", "600ms")
+			lead.Stdout, lead.Stderr = &out, &out
+			require.NoError(t, lead.Run(), &out)
+			_ = victim.Wait() // it was killed
+			assert.Contains(t, out.String(), "60 runs have completed")
+			assert.Contains(t, out.String(), "360 steps are recorded, 0 of them twice")
+		})
+	}
+}
+
+func TestWrongFlagsSaySo(t *testing.T) {
+	program := compiled(t)
+	for args, want := range map[string]string{
+		"-role boss":   `-role "boss": use`,
+		"-role worker": "-store is empty",
+		"-role worker -ttl -1s -store " + filepath.Join(t.TempDir(), "x"): "LockTTL is negative",
+	} {
+		out, err := exec.CommandContext(t.Context(), program, strings.Fields(args)...).CombinedOutput()
+		require.Error(t, err)
+		assert.Contains(t, string(out), want)
+	}
+}
