@@ -3,6 +3,8 @@ package worker_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -313,4 +315,60 @@ func (s *refusing) Append(ctx context.Context, l journal.Lease, a journal.Append
 		return &journal.RefusedError{Run: l.Run, Reason: journal.ErrConflict, Detail: "not now"}
 	}
 	return s.Store.Append(ctx, l, a)
+}
+
+// "the workflow isn't registered on this worker": a run that has come to code of another name is left to others, until the
+// budget is spent.
+func TestARunThatIsNotRegisteredSpendsThePoisonBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		_, err := client.Start(t.Context(), f.c, double, 4, client.ID("d"))
+		require.NoError(t, err)
+		other := durable.Workflow("other", func(context.Context, int) (int, error) { panic("it is not called") })
+		for attempt := 1; attempt <= 4; attempt++ {
+			taken, err := f.store.(journal.Queue).Take(t.Context(), journal.Take{
+				Claim: journal.Claim{Owner: "w", TTL: time.Minute}, Queue: journal.DefaultQueue,
+				Programs: []journal.Program{double.Program()}, Limit: 1,
+			})
+			require.NoError(t, err)
+			require.Len(t, taken, 1)
+			a := &durable.Assignment{Taken: taken[0], Settings: durable.Settings{Store: f.store}}
+			err = durable.Attend(t.Context(), other, a, time.Second)
+			var failed *durable.RunFailedError
+			assert.Equal(t, attempt == 4, errors.As(err, &failed), "%d: %v", attempt, err)
+			time.Sleep(time.Minute) // each attempt has others wait a little longer
+		}
+		assert.Equal(t, durable.CodeReplayFailed, lastFailure(t, f.events("d")).Code)
+	})
+}
+
+func TestAttemptsThatBrokeLongAgoDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		broken := true
+		changing := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
+			if _, err := durable.WaitForSignal[int](ctx, "go"); err != nil {
+				return 0, err
+			}
+			name := "a"
+			if broken {
+				name = fmt.Sprint("b", time.Now()) // another one each time
+			}
+			if _, err := durable.Step(ctx, name, func(context.Context) (int, error) { return n, nil }); err != nil {
+				return 0, err
+			}
+			return durable.WaitForSignal[int](ctx, "again")
+		})
+		defer f.work(worker.Config{Budgets: durable.Budgets{PoisonTTL: 50 * time.Millisecond}}, changing)()
+		h, err := client.Start(t.Context(), f.c, double, 4, client.ID("d"))
+		require.NoError(t, err)
+		require.NoError(t, h.Signal(t.Context(), "go", 1))
+		time.Sleep(time.Second) // it has taken the first way
+		require.NoError(t, h.Signal(t.Context(), "wake", 1))
+		time.Sleep(5 * time.Second)
+		run, err := h.Get(t.Context())
+		require.NoError(t, err)
+		assert.False(t, run.Status.Terminal(), run.Status)
+		assert.Greater(t, len(reasons(t, f.events("d"))), 4)
+	})
 }
