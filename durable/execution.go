@@ -343,7 +343,7 @@ func (x *Execution) outbox(events []journal.Event) []journal.Letter {
 	switch last, a := events[len(events)-1].Kind, x.settings.assigned; {
 	case last == journal.RunContinued && x.Run().Queue != "":
 		return []journal.Letter{{Run: x.next, Message: journal.Message{
-			Kind: journal.ResumeMessage, Key: ownKeys + "continued", Time: Now(),
+			Kind: journal.ResumeMessage, Key: continuedKey, Time: Now(),
 		}}}
 	case last.Terminal() && a != nil:
 		return childEnded(x.id, x.parent)

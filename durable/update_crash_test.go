@@ -220,3 +220,40 @@ func TestEveryPrefixOfAJournalWithUpdatesReplays(t *testing.T) {
 		})
 	}
 }
+
+// Whatever a store gives back of updates and those who ask: there is a result or an error, and never a panic of ours.
+func FuzzReplayOfUpdates(f *testing.F) {
+	var whole journal.NewRun
+	f.Add(3, 0, []byte("{}"))
+	f.Add(5, 1, []byte(`{"message": -1, "before": {"name": "await", "n": 9223372036854775807}}`))
+	f.Add(6, 2, []byte("update:done"))
+	f.Add(9, 3, []byte("add"))
+	f.Add(2, 4, []byte("update[-9223372036854775808]"))
+	f.Add(2, 0, []byte(`{"argument": null, "result": 1, "error": {"type": "x", "causes": [null]}}`))
+	f.Fuzz(func(t *testing.T, at, field int, to []byte) {
+		if whole.Events == nil {
+			_, whole = undisturbedTalk(t)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			changed := whole
+			changed.Events = slices.Clone(whole.Events[:len(whole.Events)-1])
+			e := &changed.Events[1+abs(at)%(len(changed.Events)-1)]
+			switch abs(field) % 5 {
+			case 0:
+				e.Payload = to
+			case 1:
+				e.Meta = to
+			case 2:
+				e.Kind = journal.Kind(to)
+			case 3:
+				e.Name = string(to)
+			case 4:
+				e.Scope = string(to)
+			}
+			if e.Kind.Terminal() || e.Kind == journal.RunStart {
+				return // a store refuses it
+			}
+			_, _ = converse(t, create(t, changed), &counter{})
+		})
+	})
+}
