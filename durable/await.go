@@ -85,8 +85,11 @@ type awaitMeta struct {
 
 // isAwait reports whether an event is one of an Await.
 func isAwait(e journal.Event) bool {
+	if e.Name != awaitName {
+		return false
+	}
 	var m awaitMeta
-	return e.Name == awaitName && readMeta(e, &m) == nil && m.Await
+	return readMeta(e, &m) == nil && m.Await
 }
 
 func (c *call) await(ctx context.Context, condition func() bool, o signalOptions) error {
@@ -124,7 +127,8 @@ func (c *call) await(ctx context.Context, condition func() bool, o signalOptions
 		return c.awaitTimedOut(o)
 	}
 	c.s.settle(handledMeta{}) // it leaves no other trace that the code has gone on
-	return c.s.suspend(Wait{Scope: c.s.path, Await: true, Due: due})
+	// An update that has come since the condition was asked makes the run due.
+	return c.s.halt(Wait{Scope: c.s.path, Await: true, Due: due})
 }
 
 // holds asks the condition, and again as long as updates come.

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawl-go/pawl/journal"
@@ -99,9 +100,11 @@ func (s *Scope) receive(c *call, waiting bool) (changed int, _ error) {
 	if len(s.guests.recorded) > 0 || s.idle() { // it has not come as far as it has been, or ends
 		return 0, nil
 	}
-	for len(s.guests.owed) > 0 {
-		again := s.guests.owed[0]
-		s.guests.owed = s.guests.owed[1:]
+	for {
+		again, ok := s.nextOwed()
+		if !ok {
+			break
+		}
 		if err := s.updateAgain(c, again); err != nil {
 			return changed, err
 		}
@@ -121,6 +124,20 @@ func (s *Scope) receive(c *call, waiting bool) (changed int, _ error) {
 		}
 	}
 	return changed, nil
+}
+
+// nextOwed takes an update that was handled at a place which the run has not come to again, if its handler is there.
+func (s *Scope) nextOwed() (handledUpdate, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.guests
+	i := slices.IndexFunc(g.owed, func(u handledUpdate) bool { return g.updates[u.event.Name] != nil })
+	if i < 0 {
+		return handledUpdate{}, false
+	}
+	again := g.owed[i]
+	g.owed = slices.Delete(g.owed, i, i+1)
+	return again, true
 }
 
 // expects reports whether a message can be dealt with now. A query of an unknown name is told so at once: it may be asked again.

@@ -467,6 +467,11 @@ func (s *Scope) suspend(w Wait) error {
 			return err
 		}
 	}
+	return s.halt(w)
+}
+
+// halt is suspend where nobody is to be received any more.
+func (s *Scope) halt(w Wait) error {
 	e := &SuspendedError{RunID: s.x.id, Waits: []Wait{w}}
 	s.x.wait(w)
 	s.stop(e)

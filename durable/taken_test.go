@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/journal/journaltest"
 	"github.com/pawl-go/pawl/journal/memory"
 )
 
@@ -27,7 +28,10 @@ func enqueue[I, O any](t *testing.T, store journal.Store, wf *durable.Definition
 }
 
 // takeUp does what a worker does once: it reports whether there was anything to do.
-func takeUp(t *testing.T, store *memory.Store, code durable.Executable) bool {
+func takeUp(t *testing.T, store interface {
+	journal.Store
+	journal.Queue
+}, code durable.Executable) bool {
 	t.Helper()
 	taken, err := store.Take(t.Context(), journal.Take{
 		Claim: journal.Claim{Owner: "w", TTL: time.Minute}, Queue: "q", Programs: []journal.Program{code.Program()}, Limit: 1,
@@ -154,5 +158,28 @@ func TestAPauseReachesTheNextRunOfAChainInAQueue(t *testing.T) {
 		unpause(t, store)
 		require.True(t, takeUp(t, store, wf))
 		assert.Equal(t, journal.Completed, status(t, store, "r~2"))
+	})
+}
+
+// It comes while the wait is being written.
+func TestAnUpdateThatComesBehindTheConditionIsNotSleptOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := memory.New()
+		store := journaltest.NewFaulty(inner)
+		wf := approval(&counter{}, durable.WaitTimeout(time.Hour))
+		enqueue(t, inner, wf, 0)
+		sent := false
+		store.OnWrite(func(w journaltest.Write) {
+			if !sent && w.When == journaltest.After && len(w.Events) > 0 && w.Events[0].Kind == journal.SignalWait {
+				sent = true
+				post(t, inner, "r", journal.UpdateMessage, "approve", "ada")
+				time.Sleep(time.Second) // until the owner has heard of it
+			}
+		})
+		require.True(t, takeUp(t, store, wf))
+		require.True(t, sent)
+		require.True(t, takeUp(t, store, wf))
+		assert.Equal(t, journal.Completed, status(t, inner, "r"))
+		assert.Equal(t, "ada", ends(t, inner, wf, "r", 0))
 	})
 }

@@ -41,9 +41,9 @@ func Validator[A any](check func(arg A) error) UpdateOption[A] {
 // Register handlers before the first durable call; a second one of the same name takes the place of the first. That records
 // nothing. Updates are handled in the order in which they were sent, one at a time, on the body's goroutine: when the body
 // enters a durable call, also one that it has waited in before, or is about to wait. So a handler needs no lock for what only
-// the body uses. But it is not called while the body is in a Step, a child run or a goroutine's wait for a Branch, nor in a
-// Sleep that is not a worker's: wait in Await where updates are to be heard of at once. One whose name has no handler is rejected when the body waits or ends; what the body has not come to
-// by its end is rejected, too. ContinueAsNew hands it on.
+// the body uses. But it is not called while the body is in a Step or a child run, waits for a goroutine with a Branch, or is in
+// a Sleep that is not a worker's: wait in Await where updates are to be heard of at once. One whose name has no handler is
+// rejected when the body waits or ends; what the body has not come to by its end is rejected, too. ContinueAsNew hands it on.
 //
 // The outcome is recorded with the place at which the update came. When the run is replayed the handler is called again
 // there, so it must be deterministic, as the body is: what has an effect outside goes into a Step, with the context that
