@@ -82,5 +82,10 @@
 //
 // # Changing the schema
 //
-// Add the next numbered file to migrations; never change one that was released.
+// Add the next numbered file to migrations; never change one that was released. Have the release before it write what
+// journaltest.WriteFixture writes into a schema named fixture, and keep that, without comments and lines of psql's:
+//
+//	pg_dump -n fixture --inserts --rows-per-insert=500 --no-owner --no-privileges
+//
+// The suite reads it with the new release.
 package postgres

@@ -57,16 +57,19 @@ func TestWhatIsTakenIsKnown(t *testing.T) {
 	}
 	taken := take(t, s, upTo(runs))
 	require.Len(t, taken, runs)
+	conn := attach(t, s.Schema())
+	begun := 0
+	s.At("before the commit", func() error {
+		var n int
+		err := conn.QueryRow(context.Background(), `SELECT count(*) FROM pg_stat_activity
+			WHERE application_name = $1 AND state = 'idle in transaction'`, s.Schema()).Scan(&n)
+		begun += n
+		return err
+	})
 	for _, got := range taken {
-		s.At("before the commit", func() error {
-			// In the middle of a transaction a committer would have locked the run by now.
-			require.Zero(t, ask[int](t, s.Schema(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1
-				AND state = 'idle in transaction'`, s.Schema()))
-			return nil
-		})
 		require.NoError(t, add(t, s, got.Lease, 1))
 	}
-	s.At("", nil)
+	require.Zero(t, begun, "a committer has locked and read a run")
 	require.Equal(t, runs, s.Leases())
 }
 
@@ -89,6 +92,37 @@ func TestNoTakeWithoutASession(t *testing.T) {
 	}
 }
 
+// A session that is lost between a take and what the committers learn of it takes no lease with it.
+func TestASessionThatIsLostWhileTaking(t *testing.T) {
+	schema := newSchema(t)
+	s := open(t, schema)
+	held(t, s, "mine")
+	enqueue(t, s, "r")
+	conn := attach(t, schema)
+	renamed := func(run string) (is bool, err error) {
+		err = conn.QueryRow(context.Background(), "SELECT holder = $1 FROM runs WHERE id = convert_to($2, 'UTF8')", s.Lock(), run).Scan(&is)
+		return is, err
+	}
+	s.At("behind the commit", func() error {
+		s.At("", nil)
+		old := s.Lock()
+		_, err := conn.Exec(context.Background(), "SELECT pg_terminate_backend($1, 5000)", s.SessionPid())
+		for s.Lock() == old && err == nil {
+			time.Sleep(time.Millisecond)
+		}
+		for is := false; !is && err == nil; {
+			is, err = renamed("mine")
+		}
+		return err
+	})
+	got := take(t, s, upTo(1))[0]
+	require.NoError(t, add(t, s, got.Lease, 1))
+	require.Eventually(t, func() bool {
+		is, err := renamed("r")
+		return assert.NoError(t, err) && is
+	}, 5*time.Second, time.Millisecond)
+}
+
 // A store that has lost its session is not taken for dead before it could make another one.
 func TestOrphansOfAStoreThatComesBack(t *testing.T) {
 	schema := newSchema(t)
@@ -98,16 +132,18 @@ func TestOrphansOfAStoreThatComesBack(t *testing.T) {
 	orphans, limited := upTo(5), upTo(5)
 	orphans.Orphans = true
 	limited.Held = 1
-	require.Len(t, take(t, other, limited), 0)
+	require.Empty(t, take(t, other, limited))
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	s.At("before the transaction", func() error { s.At("", nil); close(reached); <-goOn; return nil })
 	exec1(t, schema, "SELECT pg_terminate_backend($1, 5000)", s.SessionPid())
+	resume := sync.OnceFunc(func() { close(goOn) })
+	defer resume()
 	<-reached // there is another session, and the lease has not been renamed
 	require.Equal(t, "fails", take(t, other, orphans)[0].Run.ID)
 	require.Empty(t, take(t, other, orphans))
 	limited.Held = 2
 	require.Empty(t, take(t, other, limited), "it is held still")
-	close(goOn)
+	resume()
 	require.NoError(t, add(t, s, mine, 1))
 	require.Eventually(t, func() bool {
 		return ask[int64](t, schema, "SELECT holder FROM runs WHERE id = 'r'") == s.Lock()

@@ -1,9 +1,12 @@
 package postgres_test
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/rand"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -54,9 +57,29 @@ func TestStore(t *testing.T) {
 			t.Helper()
 			require.NoError(t, s.(*postgres.Store).Close()) // its leases stay as they are
 		},
-		Cuts:    cuts(),
+		Cuts: cuts(),
+		// Written by the release that had this schema. To add one, see the package comment.
+		Fixtures: []journaltest.Fixture{{Name: "schema1", Open: func(t *testing.T) journal.Store {
+			t.Helper()
+			return open(t, restored(t, "schema1"))
+		}}},
 		Corrupt: corrupt,
 	})
+}
+
+// restored is the name of a schema that a dump of an older release makes.
+func restored(t *testing.T, name string) (schema string) {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name+".sql.gz"))
+	require.NoError(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	dump, err := io.ReadAll(z)
+	require.NoError(t, err)
+	schema = newSchema(t)
+	exec1(t, "public", strings.NewReplacer("fixture.", schema+".", "SCHEMA fixture", "SCHEMA "+schema).Replace(string(dump)))
+	return schema
 }
 
 // cuts are the places where a write can be cut off: the server ends the connection before, in and behind it.
