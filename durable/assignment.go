@@ -43,6 +43,7 @@ type Assignment struct {
 	Budgets Budgets
 
 	draining atomic.Bool
+	busy     atomic.Int32 // calls of the store under way
 
 	mu sync.Mutex
 	// open are the execution of the run, and those of the children that its code runs. Begun is true once there was one.
@@ -99,6 +100,9 @@ func (a *Assignment) drained(x *Execution) bool {
 func (a *Assignment) Open(ctx context.Context, s Settings) (*Execution, error) {
 	own := a.Settings
 	s.Store, s.LeaseTTL, s.Heartbeat, s.Owner, s.Logger = own.Store, own.LeaseTTL, own.Heartbeat, own.Owner, own.Logger
+	if g, is := guard(s.Store).(guarded); is {
+		s.Store = g.counted(&a.busy)
+	}
 	s.assigned = a
 	lease := a.Taken.Lease
 	x := newExecution(ctx, s.withDefaults(), lease.Run)

@@ -61,6 +61,7 @@ const (
 	// itself breaks").
 	blockedTTLs = 3
 	ticksInTTL  = 10
+	never       = 1<<63 - 1
 )
 
 var errGoexit = errors.New("pawl: the code has ended its goroutine")
@@ -87,22 +88,27 @@ func (a *Assignment) abandon(ctx context.Context, e Executable, count bool) erro
 	if !a.opened() {
 		a.release(ctx)
 	}
-	var away error
+	away := a.busy.Load() > 0
 	for _, x := range a.executions() {
-		if err := x.abandon(ctx, count && x.id == id); err != nil {
-			away = err
-		}
+		x.abandon(ctx, count && x.id == id)
 	}
-	if away != nil {
-		return away
+	if away {
+		return &StoreUnavailableError{RunID: id, Err: &journal.UnavailableError{Op: "execute", Err: errNoAnswer}}
 	}
 	a.Settings.withDefaults().Logger.Warn("pawl: code that ignores the end of its context was left behind",
 		"run", id, "program", e.Program().Name)
 	return &BlockedError{RunID: id, Counted: count}
 }
 
-// blockedFor reports whether the code, or that of a child, has been told for so long to end and has not.
+// errNoAnswer is why code has not ended that is not to blame for that.
+var errNoAnswer = errors.New("the store has not answered")
+
+// blockedFor reports whether the code, or that of a child, has been told for so long to end and has not. While it waits for
+// the store, it cannot.
 func (a *Assignment) blockedFor(patience time.Duration) bool {
+	if a.busy.Load() > 0 {
+		patience = never
+	}
 	return slices.ContainsFunc(a.executions(), func(x *Execution) bool { return x.blockedFor(patience) })
 }
 
@@ -156,7 +162,7 @@ func (x *Execution) blockedFor(patience time.Duration) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.ctx.Err() != nil {
-		if x.told.IsZero() {
+		if x.told.IsZero() || patience == never {
 			x.told = now
 		}
 		if now.Sub(x.told) > patience {
@@ -171,9 +177,8 @@ func (x *Execution) blockedFor(patience time.Duration) bool {
 	return false
 }
 
-// abandon ends the execution under its code, whose further calls return an *AbandonedError. It returns an error if the code
-// waits for a store that is out of reach, and so is not to blame.
-func (x *Execution) abandon(ctx context.Context, count bool) error {
+// abandon ends the execution under its code, whose further calls return an *AbandonedError.
+func (x *Execution) abandon(ctx context.Context, count bool) {
 	if !count { // the worker goes, and does not wait for a store
 		x.mu.Lock()
 		x.patience = time.Now()
@@ -181,12 +186,12 @@ func (x *Execution) abandon(ctx context.Context, count bool) error {
 	}
 	ctx, cancel := x.ending(ctx)
 	defer cancel()
-	var away error
+	flushing := false
 	select {
 	case x.flushing <- struct{}{}:
+		flushing = true
 		defer func() { <-x.flushing }()
-	case <-ctx.Done(): // its lease ends by itself
-		away = &StoreUnavailableError{RunID: x.id, Err: &journal.UnavailableError{Op: "append", Unknown: true, Err: ctx.Err()}}
+	case <-ctx.Done(): // the store is out of reach, and its lease ends by itself
 	}
 	x.mu.Lock()
 	lease, broken := x.lease, x.broken
@@ -198,8 +203,8 @@ func (x *Execution) abandon(ctx context.Context, count bool) error {
 	x.mu.Unlock()
 	x.cancel(&AbandonedError{RunID: x.id})
 	defer x.Close(ctx)
-	if broken != nil || !count || lease.Token == 0 || away != nil {
-		return away
+	if broken != nil || !count || lease.Token == 0 || !flushing {
+		return
 	}
 	attempts := x.record.requeues.since(x.settings.budgets().PoisonTTL) + 1
 	last := requeue(RequeuedBlocked)
@@ -212,5 +217,4 @@ func (x *Execution) abandon(ctx context.Context, count bool) error {
 	if err := x.settings.Store.Append(ctx, lease, a); err != nil {
 		x.settings.Logger.Warn("pawl: the end of an execution could not be recorded", "run", x.id, "error", err)
 	}
-	return nil
 }

@@ -26,7 +26,7 @@ func (r *inline) conclude(ctx context.Context, x *Execution, body *Scope, result
 		return false, r.finish(ctx, x, journal.Event{Kind: journal.RunRequeued})
 	case !done && isCancelled:
 		return false, r.cancelled(ctx, x, cancelled)
-	case body.suspension() != nil:
+	case body.suspension() != nil && (ctx.Err() == nil || !x.asked()): // else who has asked is to be heard first
 		return false, r.suspended(ctx, x)
 	case !done && ctx.Err() != nil:
 		return false, stopped(ctx, x.id)

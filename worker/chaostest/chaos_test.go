@@ -44,6 +44,7 @@ type field struct {
 	incarnations atomic.Int64
 	// database and wire are held by who hurts the database, and the way to it.
 	database, wire sync.Mutex
+	store          *postgres.Store
 	client         *client.Client
 	programs       *programs
 }
@@ -67,6 +68,7 @@ func newField(t *testing.T) *field {
 	store, err := postgres.Open(t.Context(), server.DSN())
 	require.NoError(t, err)
 	t.Cleanup(func() { store.Close() })
+	f.store = store
 	f.client, err = client.New(store, client.Config{})
 	require.NoError(t, err)
 	f.programs, err = newPrograms(&calls{})
@@ -209,7 +211,9 @@ func (f *field) check(runs int) {
 	for run, err := range f.client.Runs(ctx, journal.Query{}) {
 		require.NoError(t, err)
 		seen++
-		assert.Equal(t, journal.Completed, run.Status, run.ID)
+		if !assert.Equal(t, journal.Completed, run.Status, run.ID) {
+			f.show(run)
+		}
 		assert.Empty(t, run.Owner, run.ID)
 		terminal, consumed := 0, map[int64]int{}
 		type step struct {
@@ -218,7 +222,7 @@ func (f *field) check(runs int) {
 		}
 		done := map[step]int{}
 		var last journal.Event
-		for e, err := range f.client.Events(ctx, run.ID, 0) {
+		for e, err := range f.store.Events(ctx, run.ID, 0) {
 			require.NoError(t, err)
 			require.Equal(t, last.Seq+1, e.Seq, run.ID)
 			last = e
@@ -265,6 +269,20 @@ func (f *field) check(runs int) {
 	foreign := f.foreign()
 	assert.Empty(t, foreign, "events were written by others than the owner")
 	t.Logf("requeues: %v; %d calls of Once", requeues, len(onces))
+}
+
+// show shows the journal of a run.
+func (f *field) show(run journal.Run) {
+	f.t.Logf("%+v", run)
+	for e, err := range f.store.Events(f.t.Context(), run.ID, 0) {
+		require.NoError(f.t, err)
+		f.t.Logf("  %s %3d %s %s %s#%d %s", e.Time.Format("05.000"), e.Seq, e.Kind, e.Scope, e.Name, e.N, e.Meta)
+	}
+	inbox, err := f.store.Inbox(f.t.Context(), run.ID, 0)
+	require.NoError(f.t, err)
+	for _, m := range inbox {
+		f.t.Logf("  %s message %d %s %s", m.Time.Format("05.000"), m.Seq, m.Kind, m.Name)
+	}
 }
 
 // onces counts the calls of Once, by run and place.
