@@ -157,7 +157,7 @@ func (f *field) drive(i int) {
 
 func TestChaos(t *testing.T) {
 	runs := 500
-	if testing.Short() {
+	if testing.Short() || raced || testing.CoverMode() != "" { // the full number is for a plain run
 		runs = 60
 	}
 	begun := time.Now()
