@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/journal/journaltest"
 	"github.com/pawl-go/pawl/journal/memory"
 )
 
@@ -272,5 +273,90 @@ func TestUpdatesAndQueriesAreEncoded(t *testing.T) {
 		}
 		require.NoError(t, durable.Signal(t.Context(), store, "r", "done", true, using))
 		assert.Equal(t, []string{"tea 3", "broken 6"}, <-out)
+	})
+}
+
+// What was copied from a failed run has the numbers of that run's messages.
+func TestAnUpdateOfARetryIsNotAnsweredByWhatTheFailedRunHasHandled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, c, broke := memory.New(), &counter{}, true
+		waits(t, store, shop(c, &broke), "r", 0)
+		for _, item := range []string{"tea", "milk"} {
+			add(t, store, "r", item)
+		}
+		_, err := durable.Run(t.Context(), store, shop(c, &broke), "r", 0)
+		asError[*durable.RunFailedError](t, err)
+		retry(t, store, "r", "r2")
+		broke = false
+		go func() {
+			time.Sleep(time.Second)
+			_, _ = durable.Run(context.Background(), store, shop(c, &broke), "r2", 0)
+		}()
+		size, err := durable.Update[int](t.Context(), store, "r2", "add", "oats", durable.UpdateKey("k"))
+		require.NoError(t, err)
+		assert.Equal(t, 3, size)
+	})
+}
+
+func TestAskingWhileTheStoreIsOutOfReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, c := memory.New(), &counter{}
+		store := journaltest.NewFaulty(inner)
+		waits(t, inner, cart(c), "r", 0)
+		go func() {
+			time.Sleep(time.Second)
+			store.Outage(true)
+		}()
+		_, err := durable.Update[int](t.Context(), store, "r", "add", "tea")
+		require.ErrorIs(t, err, journal.ErrUnavailable)
+		_, err = durable.Query[int](t.Context(), store, "r", "size", 1)
+		require.ErrorIs(t, err, journal.ErrUnavailable)
+	})
+}
+
+func TestRefusalsSayWhatToDo(t *testing.T) {
+	for reason, want := range map[durable.Refusal]string{
+		durable.RefusedUnknown:  "use the name that the workflow's handler has",
+		durable.RefusedArgument: "send what the handler takes",
+		durable.RefusedEnded:    "read its result instead",
+		durable.RefusedGraph:    "their state can be read",
+		durable.QueryTimeout:    "ask again while somebody runs the run",
+	} {
+		for _, err := range []error{
+			&durable.UpdateRejectedError{RunID: "r", Name: "n", Reason: reason}, &durable.QueryError{RunID: "r", Name: "n", Reason: reason},
+		} {
+			assert.ErrorContains(t, err, want)
+			assert.ErrorContains(t, err, `run "r"`)
+		}
+	}
+}
+
+// Another process may have the key, so the update is left to that.
+func TestAnUpdateWithoutAKeyIsLeftToThoseWhoHaveIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, c := memory.New(), &counter{}
+		settings := func(ids ...string) durable.CommonOption {
+			var keys []journal.Key
+			for _, id := range ids {
+				keys = append(keys, journal.Key{ID: id, Secret: []byte("0123456789abcde" + id)})
+			}
+			codec, err := journal.AESGCM(keys...)
+			require.NoError(t, err)
+			return durable.Using(durable.Settings{Codec: codec})
+		}
+		_, err := durable.Run(t.Context(), store, cart(c), "r", 0, settings("a"))
+		asError[*durable.SuspendedError](t, err)
+		asked := make(chan error)
+		go func() {
+			_, err := durable.Update[int](context.Background(), store, "r", "add", "tea", settings("b", "a"))
+			asked <- err
+		}()
+		synctest.Wait()
+		_, err = durable.Run(t.Context(), store, cart(c), "r", 0, settings("a"))
+		require.ErrorIs(t, err, journal.ErrUnknownKey)
+		assert.False(t, status(t, store, "r").Terminal())
+		_, err = durable.Run(t.Context(), store, cart(c), "r", 0, settings("a", "b"))
+		asError[*durable.SuspendedError](t, err)
+		require.NoError(t, <-asked)
 	})
 }

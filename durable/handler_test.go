@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -261,4 +262,72 @@ func TestARunWhoseCodeForgetsAnUpdateIsNotDeterministic(t *testing.T) {
 		_, err := durable.Run(t.Context(), store, changed, "r", 0)
 		asError[*durable.NonDeterminismError](t, err)
 	})
+}
+
+// The end of the run is no failure of an update.
+func TestAnUpdateThatTheEndOfItsRunCutsShortIsNotHandled(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end  func(t *testing.T, store journal.Store, stop context.CancelFunc)
+		want func(t *testing.T, store *memory.Store, err error)
+	}{
+		"cancelled": {
+			func(t *testing.T, store journal.Store, _ context.CancelFunc) {
+				t.Helper()
+				require.NoError(t, durable.Cancel(t.Context(), store, "r", "enough"))
+			},
+			func(t *testing.T, store *memory.Store, err error) {
+				t.Helper()
+				asError[*durable.RunCancelledError](t, err)
+				assert.Len(t, of(t, store, "r", journal.UpdateRejected), 1)
+			},
+		},
+		"stopped": {
+			func(_ *testing.T, _ journal.Store, stop context.CancelFunc) { stop() },
+			func(t *testing.T, _ *memory.Store, err error) {
+				t.Helper()
+				asError[*durable.RunStoppedError](t, err)
+			},
+		},
+	} {
+		for _, inStep := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				store, c := memory.New(), &counter{}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				wait := func(ctx context.Context) (int, error) {
+					if c.add("call") == 1 {
+						go tt.end(t, store, stop)
+						<-ctx.Done()
+						return 0, ctx.Err()
+					}
+					return 7, nil
+				}
+				wf := durable.Workflow("w", func(ctx context.Context, _ int) (int, error) {
+					n := 0
+					err := durable.HandleUpdate(ctx, "u", func(ctx context.Context, _ int) (_ int, err error) {
+						if inStep {
+							n, err = durable.Step(ctx, "s", wait)
+						} else {
+							n, err = wait(ctx)
+						}
+						return n, err
+					})
+					if err != nil {
+						return 0, err
+					}
+					err = durable.Await(ctx, func() bool { return n > 0 })
+					return n, err
+				})
+				waits(t, store, wf, "r", 0)
+				post(t, store, "r", journal.UpdateMessage, "u", 1)
+				post(t, store, "r", journal.UpdateMessage, "unknown", 1)
+				_, err := durable.Run(ctx, store, wf, "r", 0)
+				assert.Empty(t, of(t, store, "r", journal.UpdateError), name)
+				tt.want(t, store, err)
+				if name == "stopped" {
+					assert.Equal(t, 7, ends(t, store, wf, "r", 0), "it is handled when the run goes on")
+				}
+			})
+		}
+	}
 }

@@ -195,7 +195,10 @@ func (s *Scope) update(c *call, m journal.Message) (journal.Event, error) {
 		return x.refusal(m, RefusedUnknown, nil), nil
 	}
 	argument, err := journal.DecodeJSON(x.settings.Codec, m.Payload)
-	if err != nil {
+	switch {
+	case errors.Is(err, journal.ErrUnknownKey): // others may have it
+		return journal.Event{}, s.broken(&ReplayError{RunID: x.id, Err: fmt.Errorf("update %q: %w", m.Name, err)})
+	case err != nil:
 		return x.refusal(m, RefusedArgument, err), nil
 	}
 	u, err := decode(argument)
