@@ -63,6 +63,13 @@ func (c *calls) tell(qs *queueWatchers) {
 	}
 }
 
+// tellAll tells those of this process of what may have been done.
+func (c *calls) tellAll(qs *queueWatchers) {
+	for _, queue := range c.queues {
+		qs.tell(hashOf(queue))
+	}
+}
+
 // queueWatchers knows who waits for runs of queues. They are told by this store itself, and by the session of what other
 // processes have said.
 type queueWatchers struct {

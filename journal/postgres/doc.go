@@ -26,6 +26,9 @@
 // the others anything, however many there are. Take passes over runs that are locked. With Held, the takers of a queue count one
 // after the other.
 //
+// What was taken leaves dead entries in that index until the server's autovacuum has removed them, for which the table has settings
+// of its own. Keep it switched on, and transactions that last for hours away from the database.
+//
 // Workers hear of new work from the server (LISTEN, NOTIFY), except of what becomes ready by time, for which they have to ask. A
 // notification makes those who commit wait for each other, so it is sent only if a run has become ready, never for an append.
 //

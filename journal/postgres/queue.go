@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-go/pawl/journal"
 )
 
-// Take implements journal.Queue. What it takes is given back if ctx ends before it is returned. Held is heeded by all processes
-// together. Orphans are the runs of processes that have died or have closed their store.
+// Take implements journal.Queue. It takes no more than 4,096 runs at a time. What it takes is given back if ctx ends before it is
+// returned. Held is heeded by all processes together. Orphans are the runs of processes that have died or have closed their store.
 func (s *Store) Take(ctx context.Context, t journal.Take) ([]journal.Taken, error) {
 	o := &taking{Take: t, pick: pickReady, programs: sums(t.Programs)}
 	if t.Orphans {
@@ -21,14 +21,19 @@ func (s *Store) Take(ctx context.Context, t journal.Take) ([]journal.Taken, erro
 
 // TakeStranded implements journal.Queue. What it knows of announcements may be a second old, so it waits for one more.
 func (s *Store) TakeStranded(ctx context.Context, t journal.Take, waited time.Duration) ([]journal.Taken, error) {
-	return s.take(ctx, &taking{Take: t, pick: pickStranded, waited: waited}, true)
+	const longest = 100 * 365 * 24 * time.Hour
+	return s.take(ctx, &taking{Take: t, pick: pickStranded, waited: min(max(waited, 0), longest)}, true)
 }
+
+// maxTake is how many runs a transaction takes at most.
+const maxTake = 4096
 
 func (s *Store) take(ctx context.Context, o *taking, wants bool) ([]journal.Taken, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.end()
+	o.Limit = min(o.Limit, maxTake)
 	if !wants || o.Queue == "" || o.Limit < 1 {
 		return nil, nil
 	}

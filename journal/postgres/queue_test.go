@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -456,4 +457,38 @@ func TestALongNameOfAQueue(t *testing.T) {
 	page, err := s.List(t.Context(), journal.Query{Queue: name})
 	require.NoError(t, err)
 	require.Len(t, page.Runs, 1)
+}
+
+// A caller may ask for as many as there are numbers.
+func TestTakeWithoutALimitWorthTheName(t *testing.T) {
+	s := open(t, newSchema(t))
+	enqueue(t, s, "a", "b")
+	w := upTo(math.MaxInt)
+	w.Held = math.MaxInt
+	w.Claim.TTL = math.MaxInt64
+	require.Len(t, take(t, s, w), 2)
+	enqueue(t, s, "c")
+	w.Held = -1
+	require.Len(t, take(t, s, w), 1)
+	stranded, err := s.TakeStranded(t.Context(), w, math.MaxInt64)
+	require.NoError(t, err)
+	require.Empty(t, stranded)
+	n := queued("later")
+	n.Due = time.Now().Add(time.Hour)
+	_, err = s.Create(t.Context(), n)
+	require.NoError(t, err)
+	stranded, err = s.TakeStranded(t.Context(), w, math.MinInt64)
+	require.NoError(t, err)
+	require.Empty(t, stranded)
+}
+
+// Whoever waits for runs is told also of one of which nobody knows whether it was made.
+func TestWhatMayHaveBeenMadeIsTold(t *testing.T) {
+	s := open(t, newSchema(t))
+	changed, stop := s.WatchQueue("q")
+	defer stop()
+	s.At("behind the commit", func() error { s.At("", nil); return os.ErrDeadlineExceeded })
+	_, err := s.Create(t.Context(), queued("r"))
+	down(t, err, true)
+	require.Len(t, changed, 1)
 }

@@ -275,6 +275,7 @@ func (t *tx) publish() {
 
 // distrust is reset where the transaction may have been committed all the same. A lease that it would have given is nobody's.
 func (t *tx) distrust() {
+	t.calls.tellAll(&t.store.queues)
 	for _, st := range t.runs {
 		if l := t.leases[st.id]; l != nil {
 			l.head = unknown

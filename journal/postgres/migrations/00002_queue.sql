@@ -17,6 +17,10 @@ CREATE INDEX runs_held ON runs (sha256(queue), holder, ready) WHERE status = 'ru
 CREATE INDEX runs_by_queue ON runs (sha256(queue), key) WHERE queue <> '';
 CREATE UNIQUE INDEX runs_by_dedup ON runs (sha256(dedup)) WHERE dedup <> '' AND status IN ('pending', 'running', 'suspended');
 
+-- What was taken leaves dead entries at the front of an index, which every take has to pass. The defaults would let hundreds of
+-- thousands gather in a table with a million runs that wait, or leave the indexes out.
+ALTER TABLE runs SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, vacuum_index_cleanup = on);
+
 -- When a worker was last there for a program and a queue.
 CREATE TABLE workers (
 	program bytea       NOT NULL,
