@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
-)
 
-// DefaultQueue is the queue of runs that are started without Queue.
-const DefaultQueue = "default"
+	"github.com/pawl-go/pawl/journal"
+)
 
 // StartOption is an option of Start and Run: ID, Queue, Delay, StartAt or Dedup.
 type StartOption interface{ applyStart(o *startOptions) }
@@ -35,7 +34,7 @@ func ID(id string) StartOption {
 	})
 }
 
-// Queue is the queue in which the run waits for a worker; DefaultQueue if it is not given. With the empty name no worker takes
+// Queue is the queue in which the run waits for a worker; journal.DefaultQueue if it is not given. With the empty name no worker takes
 // the run: it waits until durable.Resume, or Resume of a runner, works on it.
 func Queue(name string) StartOption {
 	return startOption(func(o *startOptions) { o.queue, o.queued = name, true })
@@ -80,7 +79,7 @@ func (o *startOptions) refuse(option string, err error) {
 }
 
 func newStartOptions(opts []StartOption) (*startOptions, error) {
-	o := &startOptions{queue: DefaultQueue}
+	o := &startOptions{queue: journal.DefaultQueue}
 	for _, opt := range opts {
 		if opt != nil {
 			opt.applyStart(o)

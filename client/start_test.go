@@ -28,7 +28,7 @@ func TestStartMakesAPendingRunInAQueue(t *testing.T) {
 	assert.False(t, h.Existing())
 	run, err := h.Get(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, client.DefaultQueue, run.Queue)
+	assert.Equal(t, journal.DefaultQueue, run.Queue)
 	assert.Equal(t, journal.Pending, run.Status)
 	assert.Equal(t, double.Program(), run.Program())
 	assert.Zero(t, run.Due)
@@ -45,7 +45,7 @@ func TestStartMakesAPendingRunInAQueue(t *testing.T) {
 func take(t *testing.T, store journal.Queue) []string {
 	t.Helper()
 	taken, err := store.Take(t.Context(), journal.Take{
-		Claim: journal.Claim{Owner: "w", TTL: time.Hour}, Queue: client.DefaultQueue, Programs: []journal.Program{double.Program()}, Limit: 10,
+		Claim: journal.Claim{Owner: "w", TTL: time.Hour}, Queue: journal.DefaultQueue, Programs: []journal.Program{double.Program()}, Limit: 10,
 	})
 	require.NoError(t, err)
 	var ids []string
