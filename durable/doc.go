@@ -21,8 +21,9 @@
 //
 //	out, err := durable.Run(ctx, store, wf, "sync-acme", "acme") // again with the same id: goes on, or tells what is recorded
 //
-// From outside, Signal, Answer and Cancel speak to a run, Questions tells what it asks, and PrepareRetry makes a new run of
-// one that has failed. Types whose comment begins with "is for executors" are for what runs code, not for the code.
+// From outside, Signal, Answer, Pause and Cancel speak to a run, Update and Query to the handlers that a workflow has registered
+// with HandleUpdate and HandleQuery, Questions tells what a run asks, and PrepareRetry makes a new run of one that has failed.
+// Types whose comment begins with "is for executors" are for what runs code, not for the code.
 //
 // The package starts no process, polls no queue and has no clock: a suspended run goes on when somebody runs it.
 package durable
