@@ -402,3 +402,75 @@ func TestLeasesThatHaveRunOutAreForgotten(t *testing.T) {
 	require.Less(t, s.Leases(), runs)
 	require.NoError(t, add(t, s, leases[0], 1))
 }
+
+// Runs go from one taker to the next while the server is ended and started again. Each is written by one at a time, and comes to
+// its end. No store that comes back has lost what it held to those that were there before it.
+func TestTakersOutlastRestarts(t *testing.T) {
+	own(t)
+	durable(t)
+	schema := newSchema(t)
+	stores := []*postgres.Store{open(t, schema), open(t, schema, postgres.Committers(2))}
+	const runs, steps, restarts = 150, 10, 3
+	for n := range runs {
+		enqueue(t, stores[0], fmt.Sprint(n))
+	}
+	kept := held(t, stores[1], "kept")
+	var done, failed, fenced, again atomic.Int64
+	var over atomic.Bool
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer over.Store(true)
+	work := func(s *postgres.Store, got journal.Taken) error {
+		if got.Was == journal.Running {
+			again.Add(1)
+		}
+		for after := got.Lease.Head; after <= steps; after++ {
+			if err := add(t, s, got.Lease, after); err != nil {
+				return err
+			}
+		}
+		last := journal.Append{After: max(got.Lease.Head, steps+1), Events: []journal.Event{{Kind: journal.RunComplete}}}
+		return s.Append(context.Background(), got.Lease, last)
+	}
+	for n := range 8 {
+		s := stores[n%2]
+		all.Go(func() {
+			for !over.Load() {
+				w := upTo(3)
+				w.Claim, w.Orphans, w.Held = journal.Claim{Owner: fmt.Sprint(n), TTL: time.Second}, true, 20
+				taken, err := s.Take(context.Background(), w)
+				if err != nil {
+					assert.ErrorIs(t, err, journal.ErrUnavailable)
+				}
+				for _, got := range taken {
+					switch err := work(s, got); {
+					case err == nil:
+						done.Add(1)
+					case errors.Is(err, journal.ErrUnavailable):
+						failed.Add(1)
+					default:
+						assert.ErrorIs(t, err, journal.ErrFenced)
+						fenced.Add(1)
+					}
+				}
+				if len(taken) == 0 {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+		})
+	}
+	for n := range int64(restarts) {
+		require.Eventually(t, func() bool { return done.Load() >= (n+1)*runs/(restarts+2) }, 20*time.Second, time.Millisecond)
+		require.NoError(t, theServer.ctl("restart", "-m", "immediate"))
+	}
+	require.Eventually(t, func() bool {
+		return ask[int](t, schema, "SELECT count(*) FROM runs WHERE status <> 'completed' AND id <> 'kept'") == 0
+	}, 20*time.Second, 20*time.Millisecond)
+	over.Store(true)
+	all.Wait()
+	t.Logf("%d writes and takes failed, %d owners were fenced off, %d runs were taken again", failed.Load(), fenced.Load(), again.Load())
+	for n := range runs {
+		whole(t, stores[0], fmt.Sprint(n), steps+2)
+	}
+	require.NoError(t, add(t, stores[1], kept, 1))
+}

@@ -99,7 +99,7 @@ const (
 
 // Open opens the runs in a PostgreSQL database, which the DSN names as an URL (postgres://user@host:5432/database) or as pairs
 // (host=... dbname=...); what it does not say, the environment does (PGHOST, PGPASSWORD, ...), as with psql. Pool settings of
-// pgxpool such as pool_max_conns hold for the connections that read. There are two connections more, see the package comment.
+// pgxpool such as pool_max_conns hold for the connections that read. There are up to three connections more, see the package comment.
 //
 // It makes or migrates the schema, if that is needed and the user may. It fails, with an error that names server and schema
 // and what to do, if the server cannot be reached or refuses the user, if a later release has written the schema, or if the
