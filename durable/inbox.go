@@ -127,6 +127,8 @@ func (x *Execution) tooLate(i int) bool {
 		return !x.taken[m.Seq]
 	case journal.PauseMessage, journal.ResumeMessage:
 		return i >= x.looked
+	case journal.CancelMessage:
+		return true // whoever has looked does not suspend
 	}
 	return false
 }
