@@ -108,12 +108,17 @@ func (c *call) ask(ctx context.Context, q asked) error {
 	if !isAsked {
 		return c.beginAsking(ctx, id, q)
 	}
+	var locked error // an answer whose key is not there
 	m, ok, err := c.fromInbox(ctx, journal.AnswerMessage, id, func(m journal.Message) bool {
-		return c.answers(m, question.Schema, q.check)
+		locked = c.needsKey(journal.Event{Kind: journal.QuestionAnswered, Payload: m.Payload})
+		return locked != nil || c.answers(m, question.Schema, q.check)
 	})
 	switch {
 	case err != nil:
 		return err
+	case locked != nil:
+		c.s.x.giveBack(m)
+		return locked
 	case !ok:
 		return c.s.suspend(Wait{Scope: c.s.path, Question: id, Prompt: string(question.Question)})
 	}

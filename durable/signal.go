@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -141,6 +142,10 @@ func (c *call) signal(ctx context.Context, o signalOptions, into any) error {
 		return err
 	}
 	if ok {
+		if err := c.needsKey(journal.Event{Kind: journal.SignalReceived, Payload: m.Payload}); err != nil {
+			c.s.x.giveBack(m)
+			return err
+		}
 		e := journal.Event{Kind: journal.SignalReceived, Meta: meta(consumed{Message: m.Seq}), Payload: m.Payload}
 		if err := c.write(ctx, e); err != nil {
 			c.s.x.giveBack(m)
@@ -193,7 +198,22 @@ func (c *call) beginWait(ctx context.Context, o signalOptions) error {
 	return c.s.suspend(Wait{Scope: c.s.path, Signal: c.name, Due: m.Due})
 }
 
+// needsKey stops the run if a message, or what is recorded of it, was encrypted with a key that this process has not: others
+// may have it.
+func (c *call) needsKey(e journal.Event) error {
+	if c.s.x.settings.Codec == nil {
+		return nil
+	}
+	if _, err := journal.Decode(c.s.x.settings.Codec, e.Payload); errors.Is(err, journal.ErrUnknownKey) {
+		return c.s.broken(c.s.x.replayError(e, err))
+	}
+	return nil
+}
+
 func (c *call) received(e journal.Event, into any) error {
+	if err := c.needsKey(e); err != nil {
+		return err
+	}
 	if err := c.s.x.decode(e.Payload, into); err != nil {
 		return &SignalTypeError{RunID: c.s.x.id, Name: c.name, Err: err, call: c.failed()}
 	}
