@@ -114,8 +114,15 @@ func parentOf(ctx context.Context, store journal.Store, id string) (string, erro
 	if err != nil {
 		return "", err
 	}
+	return parentOfRun(ctx, store, run)
+}
+
+func parentOfRun(ctx context.Context, store journal.Store, run journal.Run) (string, error) {
+	if run.Link.Kind == journal.ChildOf {
+		return run.Link.Run, nil
+	}
 	r := record{run: run}
-	for e, err := range store.Events(ctx, id, 0) {
+	for e, err := range store.Events(ctx, run.ID, 0) {
 		switch {
 		case errors.Is(err, journal.ErrCorrupt):
 			return "", nil

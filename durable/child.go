@@ -99,18 +99,36 @@ func RunChild[I, O any](ctx context.Context, wf *Definition[I, O], in I, opts ..
 }
 
 // awaitChild suspends the scope until the child is over, or can be gone on with. One that is in a queue goes on by itself, and
-// its end wakes the parent.
+// its end wakes the parent. Any other that was attached to, another run's child or nobody's, tells this one nothing: it is
+// looked at from time to time, the less often the longer it takes.
 func (c *call) awaitChild(ctx context.Context, id string, due time.Time) error {
 	if x := c.s.x; x.settings.assigned != nil {
 		run, err := x.settings.Store.Load(ctx, id)
 		if err != nil {
 			return x.unread(ctx, err)
 		}
+		parent, err := parentOfRun(ctx, x.settings.Store, run)
+		if err != nil {
+			return x.unread(ctx, err)
+		}
 		if run.Queue != "" {
 			due = time.Time{}
 		}
+		if look := Now().Add(c.patience()); (run.Queue == "" || parent != x.id) && (due.IsZero() || look.Before(due)) {
+			due = look
+		}
 	}
 	return c.s.suspend(Wait{Scope: c.s.path, Child: id, Due: due})
+}
+
+// patience is how long the call may wait until it looks again: a tenth of the time since it has begun.
+func (c *call) patience() time.Duration {
+	const part, least, most = 10, time.Second, 5 * time.Minute
+	begun := c.begun
+	if len(c.recorded) > 0 {
+		begun = c.recorded[0].Time
+	}
+	return min(max(time.Since(begun)/part, least), most)
 }
 
 // childEnded is the message that wakes the parent of a run; none if it has no parent.
@@ -210,7 +228,7 @@ func (c *call) childAgain(ctx context.Context) (childMeta, error) {
 	run, err := last(ctx, x.settings, m.Child)
 	if err == nil && run.Status == journal.Failed {
 		m.Child, m.Retried = c.childID(), true
-		_, err = PrepareRetry(ctx, x.settings.Store, run.ID, m.Child)
+		_, err = prepareRetry(ctx, x.settings.Store, run.ID, m.Child, x.id)
 	}
 	switch {
 	case errors.Is(err, journal.ErrUnavailable):

@@ -44,6 +44,11 @@ func (e *RetryError) Error() string {
 // new id is there and is another one, a *ContinuationChainError, a *ReplayError if an event cannot be read, and those of the
 // store.
 func PrepareRetry(ctx context.Context, store journal.Store, failedID, newID string) (journal.Run, error) {
+	return prepareRetry(ctx, store, failedID, newID, "")
+}
+
+// prepareRetry is PrepareRetry; parent is the run that wants the new one as its child, empty if none does.
+func prepareRetry(ctx context.Context, store journal.Store, failedID, newID, parent string) (journal.Run, error) {
 	s := Settings{Store: store}
 	run, err := last(ctx, s, failedID)
 	if err != nil {
@@ -56,7 +61,7 @@ func PrepareRetry(ctx context.Context, store journal.Store, failedID, newID stri
 	default:
 		return journal.Run{}, &RetryError{RunID: run.ID, Code: RetryNotFailed, Status: run.Status}
 	}
-	fresh, err := s.retryOf(ctx, run, newID)
+	fresh, err := s.retryOf(ctx, run, newID, parent)
 	if err != nil {
 		return journal.Run{}, err
 	}
@@ -74,7 +79,7 @@ func PrepareRetry(ctx context.Context, store journal.Store, failedID, newID stri
 }
 
 // retryOf describes the new run.
-func (s Settings) retryOf(ctx context.Context, run journal.Run, newID string) (journal.NewRun, error) {
+func (s Settings) retryOf(ctx context.Context, run journal.Run, newID, parent string) (journal.NewRun, error) {
 	var events []journal.Event
 	for e, err := range s.Store.Events(ctx, run.ID, 0) {
 		if err != nil {
@@ -95,7 +100,7 @@ func (s Settings) retryOf(ctx context.Context, run journal.Run, newID string) (j
 		return journal.NewRun{}, &ReplayError{RunID: run.ID, Seq: r.last.Seq, Err: err}
 	}
 	start := r.start
-	if start.Meta, err = copiedMeta(start.Meta, len(copied)); err != nil {
+	if start.Meta, err = copiedMeta(start.Meta, len(copied), parent); err != nil {
 		return journal.NewRun{}, &ReplayError{RunID: run.ID, Seq: start.Seq, Err: err}
 	}
 	start.Time = Now()
@@ -140,7 +145,7 @@ func withoutStops(events []journal.Event) []journal.Event {
 func placeOf(e journal.Event) place { return place{e.Scope, callKey{e.Name, e.N}} }
 
 // copiedMeta is a run's own StartMeta, with all that others have put there, for a copy of it.
-func copiedMeta(object json.RawMessage, copied int) (json.RawMessage, error) {
+func copiedMeta(object json.RawMessage, copied int, parent string) (json.RawMessage, error) {
 	fields := map[string]json.RawMessage{}
 	if len(object) > 0 {
 		if err := json.Unmarshal(object, &fields); err != nil {
@@ -151,5 +156,8 @@ func copiedMeta(object json.RawMessage, copied int) (json.RawMessage, error) {
 	delete(fields, "first") // it begins a chain of its own
 	delete(fields, "part")
 	delete(fields, "parent")
+	if parent != "" {
+		fields["parent"] = meta(parent)
+	}
 	return meta(fields), nil
 }
