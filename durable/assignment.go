@@ -46,9 +46,13 @@ type Assignment struct {
 	busy     atomic.Int32 // calls of the store under way
 
 	mu sync.Mutex
-	// open are the execution of the run, and those of the children that its code runs. Begun is true once there was one.
+	// open are the execution of the run, and those of the children that its code runs. Begun is true once there was one, and
+	// left is that of the run if it was closed without having been finished.
 	open  map[*Execution]struct{}
 	begun bool
+	left  *Execution
+	// drained is closed by Drain; nil if nobody waits for that.
+	drained chan struct{}
 }
 
 // track notes an execution until done is called.
@@ -83,16 +87,50 @@ func (a *Assignment) executions() []*Execution {
 	return slices.Collect(maps.Keys(a.open))
 }
 
+// keep takes an execution that was closed and has not finished its run: what becomes of that, Attend decides.
+func (a *Assignment) keep(x *Execution) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.left = x
+}
+
+// unfinished is what keep was given.
+func (a *Assignment) unfinished() *Execution {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.left
+}
+
+// own reports whether a run is the assignment's, not one that its code runs.
+func (a *Assignment) own(id string) bool { return a != nil && a.Taken.Run.ID == id }
+
 // Drain asks the run to stop at its next durable call or super-step. It is then free for others.
-func (a *Assignment) Drain() { a.draining.Store(true) }
+func (a *Assignment) Drain() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.draining.Swap(true) && a.drained != nil {
+		close(a.drained)
+	}
+}
+
+// Drained is for executors: it is closed once Drain was called.
+func (a *Assignment) Drained() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.drained == nil {
+		a.drained = make(chan struct{})
+		if a.draining.Load() {
+			close(a.drained)
+		}
+	}
+	return a.drained
+}
 
 // Draining is for executors: it is set once Drain was called.
 func (a *Assignment) Draining() *atomic.Bool { return &a.draining }
 
-// drained reports whether a run is to stop: this worker's own, not what it has started.
-func (a *Assignment) drained(x *Execution) bool {
-	return a != nil && a.Taken.Run.ID == x.id && a.draining.Load()
-}
+// stops reports whether a run is to stop: this worker's own, not what it has started.
+func (a *Assignment) stops(x *Execution) bool { return a.own(x.id) && a.draining.Load() }
 
 // Open is for executors: it takes over the run, with the settings that the executor has for what is recorded. If the run's
 // owner was lost, that is recorded first. A run that has used up a budget is ended, and the error is its *RunFailedError; all
@@ -103,21 +141,25 @@ func (a *Assignment) Open(ctx context.Context, s Settings) (*Execution, error) {
 	if g, is := guard(s.Store).(guarded); is {
 		s.Store = g.counted(&a.busy)
 	}
+	x := a.execution(ctx, s)
+	return x.opened(ctx, x.adopt(ctx))
+}
+
+// execution is one of the run, under the lease that was taken.
+func (a *Assignment) execution(ctx context.Context, s Settings) *Execution {
 	s.assigned = a
 	lease := a.Taken.Lease
 	x := newExecution(ctx, s.withDefaults(), lease.Run)
 	x.owner, x.lease, x.head = lease.Owner, lease, lease.Head
-	return x.opened(ctx, x.adopt(ctx))
+	return x
 }
 
 // Strand ends a run that no worker has served for so long, with CodeNoWorker.
 func (a *Assignment) Strand(ctx context.Context, waited time.Duration) error {
-	a.Settings.assigned = a
-	lease, p := a.Taken.Lease, a.Taken.Run.Program()
-	x := newExecution(ctx, a.Settings.withDefaults(), lease.Run)
-	defer x.Close(ctx)
+	p := a.Taken.Run.Program()
+	x := a.execution(ctx, a.Settings)
+	defer x.close(ctx, true)
 	defer x.unwatch()
-	x.owner, x.lease, x.head = lease.Owner, lease, lease.Head
 	var err error
 	if x.parent, err = parentOf(ctx, x.settings.Store, x.id); err != nil {
 		return err
@@ -157,6 +199,9 @@ func (x *Execution) adopt(ctx context.Context) error {
 	if err := x.read(ctx); err != nil {
 		return err
 	}
+	if err := x.checkLease(); err != nil {
+		return err
+	}
 	if err := x.checkOwners(ctx); err != nil {
 		return err
 	}
@@ -168,6 +213,24 @@ func (x *Execution) adopt(ctx context.Context) error {
 		return x.refreshInbox(ctx)
 	}
 	return nil
+}
+
+// checkLease says whether the run was lost before it was opened, as far as its record shows: its code is not to be called then.
+func (x *Execution) checkLease() error {
+	run := x.Run()
+	var reason error
+	switch {
+	case run.Status.Terminal():
+		reason = journal.ErrEnded
+	case run.Owner != "" && run.Owner != x.lease.Owner:
+		reason = journal.ErrFenced
+	default:
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.breakOff(&journal.RefusedError{Run: x.id, Reason: reason, Detail: fmt.Sprintf("it is %s, and its owner %q", run.Status, run.Owner)})
+	return x.broken
 }
 
 // serves reports whether the worker runs a program. In a process without a worker everything is run.

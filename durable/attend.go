@@ -16,6 +16,10 @@ import (
 // time, or when a step is past its timeout, the code has thrice the lease's TTL, or the timeout if that is longer; then the
 // attempt counts against the budget of broken ones, as the reason loop_blocked. When ctx ends, the worker goes: the code has
 // leave, and the run is free for others at once. The error is that of Execute, or a *BlockedError.
+//
+// An Execute that panics, ends its goroutine, or returns without the run's having come to anything is a broken attempt, too. A
+// run that somebody else may go on with at once, since its runner was stopped say, is kept for a second, or it would be taken
+// again and again.
 func Attend(ctx context.Context, e Executable, a *Assignment, leave time.Duration) error {
 	done := make(chan error, 1)
 	go func() {
@@ -38,10 +42,7 @@ func Attend(ctx context.Context, e Executable, a *Assignment, leave time.Duratio
 	for {
 		select {
 		case err := <-done:
-			if !a.opened() { // it has not come so far
-				a.release(ctx)
-			}
-			return err
+			return a.settle(ctx, err)
 		case <-gone:
 			timer := time.NewTimer(leave)
 			defer timer.Stop()
@@ -202,7 +203,7 @@ func (x *Execution) abandon(ctx context.Context, count bool) {
 	}
 	x.mu.Unlock()
 	x.cancel(&AbandonedError{RunID: x.id})
-	defer x.Close(ctx)
+	defer x.close(ctx, true)
 	if broken != nil || !count || lease.Token == 0 || !flushing {
 		return
 	}
@@ -211,7 +212,7 @@ func (x *Execution) abandon(ctx context.Context, count bool) {
 	if attempts > x.settings.budgets().PoisonRetries {
 		last = x.settings.exhausted(&ExhaustedError{RunID: x.id, Reason: RequeuedBlocked, Attempts: attempts})
 	}
-	last.Took = x.Active() + time.Since(x.begun)
+	last.Took = x.worked()
 	a.Events, a.Due = append(a.Events, last), x.later(attempts)
 	a.Outbox = x.outbox(a.Events)
 	if err := x.settings.Store.Append(ctx, lease, a); err != nil {

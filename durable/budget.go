@@ -261,10 +261,15 @@ func (x *Execution) BrokenAttempt(ctx context.Context, err error) error {
 			return x.withoutKey(ctx, err)
 		}
 	}
+	return x.brokenAttempt(ctx, err, CodeReplayFailed)
+}
+
+// brokenAttempt counts an attempt, and fails the run with a code if it was one too many.
+func (x *Execution) brokenAttempt(ctx context.Context, err error, code Code) error {
 	b := x.settings.budgets()
 	last, attempts := requeue(RequeuedReplay), x.record.requeues.since(b.PoisonTTL)+1
 	if attempts > b.PoisonRetries {
-		last = x.settings.failure(err, CodeReplayFailed)
+		last = x.settings.failure(err, code)
 	}
 	if ferr := x.Finish(ctx, last, x.later(attempts)); ferr != nil {
 		return ferr

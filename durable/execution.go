@@ -42,9 +42,11 @@ type Execution struct {
 	waiting *batch          // gathers while an append is under way
 	held    []journal.Event // go along with the next append
 	broken  error           // why nothing more is written
-	waits   []Wait          // what the run is suspended on, so far
-	inbox   []journal.Message
-	taken   map[int64]bool // messages that were consumed
+	// finished is true once the last event of the execution is written.
+	finished bool
+	waits    []Wait // what the run is suspended on, so far
+	inbox    []journal.Message
+	taken    map[int64]bool // messages that were consumed
 	// known is the last message that was there when the run was taken. Those before sifted were looked at for what concerns the
 	// run as a whole: whether it is paused, and who asks it something. Looked is what sifted was when the waits were collected.
 	known          int64
@@ -340,12 +342,12 @@ func (x *Execution) write(ctx context.Context, events []journal.Event, due time.
 // outbox is what goes to other runs with these events: the end of a child wakes its parent, which may wait for it in another
 // worker by now, and that of a run that goes on as another one wakes that.
 func (x *Execution) outbox(events []journal.Event) []journal.Letter {
-	switch last, a := events[len(events)-1].Kind, x.settings.assigned; {
+	switch last := events[len(events)-1].Kind; {
 	case last == journal.RunContinued && x.Run().Queue != "":
 		return []journal.Letter{{Run: x.next, Message: journal.Message{
 			Kind: journal.ResumeMessage, Key: continuedKey, Time: Now(),
 		}}}
-	case last.Terminal() && a != nil:
+	case last.Terminal() && (x.settings.assigned != nil || x.Run().Queue != ""): // else who has it waits with it
 		return childEnded(x.id, x.parent)
 	}
 	return nil
@@ -407,12 +409,21 @@ func (x *Execution) Finish(ctx context.Context, last journal.Event, due time.Tim
 	x.flushing <- struct{}{}
 	defer func() { <-x.flushing }()
 	last.Time = Now()
-	last.Took = x.Active() + time.Since(x.begun)
+	last.Took = x.worked()
+	due = x.punctual(&last, due)
 	_, err := x.write(ctx, []journal.Event{last}, due)
 	if err != nil {
 		x.salvage(ctx, err)
+		return err
 	}
-	return err
+	x.finish()
+	return nil
+}
+
+func (x *Execution) finish() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.finished = true
 }
 
 // salvage leaves a run whose execution has broken off in the best state that can be had. An outcome that is unknown is read
@@ -435,14 +446,16 @@ func (x *Execution) salvage(ctx context.Context, broken error) {
 		return // the run is somebody else's, or has ended
 	}
 	if x.record != nil {
-		last.Took = x.Active() + time.Since(x.begun)
+		last.Took = x.worked()
 	}
 	x.mu.Lock()
 	lease, seen := x.lease, x.seen()
 	x.mu.Unlock()
 	for wait := salvageWait; ; wait = min(2*wait, lastPatience) {
-		err := x.bury(ctx, lease, journal.Append{Events: []journal.Event{last}, Due: due, Seen: seen, Outbox: x.outbox([]journal.Event{last})})
+		events := []journal.Event{last}
+		err := x.bury(ctx, lease, journal.Append{Events: events, Due: due, Seen: seen, Outbox: x.outbox(events)})
 		if err == nil {
+			x.finish()
 			return
 		}
 		// A worker has the time of the lease, then others take the run from it.
@@ -467,17 +480,28 @@ func (x *Execution) bury(ctx context.Context, lease journal.Lease, a journal.App
 	return x.settings.Store.Append(ctx, lease, a)
 }
 
-// Close gives up the lease, if Finish has not ended the run, and waits for the execution's goroutine. It may be repeated.
-func (x *Execution) Close(ctx context.Context) {
+// Close gives up the lease, if Finish has not ended the run, and waits for the execution's goroutine. It may be repeated. The
+// run of an Assignment that was not finished is left to Attend.
+func (x *Execution) Close(ctx context.Context) { x.close(ctx, false) }
+
+// close is Close. Free gives up an Assignment's lease in any case.
+func (x *Execution) close(ctx context.Context, free bool) {
 	x.cancel(context.Canceled)
 	x.keeper.Wait()
 	x.untrack()
 	x.mu.Lock()
 	lease := x.lease
-	x.lease.Token = 0
 	lost := errors.As(x.broken, new(*RunLostError))
+	left := !free && !x.finished && !lost && lease.Token != 0 && x.settings.assigned.own(x.id)
+	if !left {
+		x.lease.Token = 0
+	}
 	x.mu.Unlock()
-	if lease.Token == 0 || lost {
+	switch {
+	case left:
+		x.settings.assigned.keep(x)
+		return
+	case lease.Token == 0 || lost:
 		return
 	}
 	ctx, cancel := x.ending(ctx)

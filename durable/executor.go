@@ -55,6 +55,43 @@ func (x *Execution) Waits() *SuspendedError {
 	return e
 }
 
+// punctual is due for a run that was taken up before its time had come, by the clock of this process, and has not been sent
+// anything: the store's clock is ahead, and would have the run taken again and again until then. It notes in the event what
+// the run knows.
+func (x *Execution) punctual(last *journal.Event, due time.Time) time.Time {
+	if last.Kind != journal.RunSuspended || x.settings.assigned == nil {
+		return due
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if seen := x.seen(); seen > 0 {
+		last.Meta = withMeta(last.Meta, struct {
+			Seen int64 `json:"seen"`
+		}{seen})
+	}
+	const most = time.Minute // who has it next may have another clock
+	early := time.Until(due)
+	woken := x.settings.assigned.Taken.Was != journal.Suspended || x.known > x.record.heard // by somebody
+	if due.IsZero() || early <= 0 || woken || x.head != x.lease.Head {
+		return due
+	}
+	return due.Add(min(early, most))
+}
+
+// Begin is for executors: the time that the run is worked on counts from now, not from when it was taken.
+func (x *Execution) Begin() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.begun = time.Now()
+}
+
+// worked is how long owners have had the run, this one included.
+func (x *Execution) worked() time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.record.active + time.Since(x.begun)
+}
+
 // Suspension is the event of a run that is suspended, and when it is due.
 func (e *SuspendedError) Suspension() (journal.Event, time.Time) {
 	return journal.Event{Kind: journal.RunSuspended, Meta: meta(SuspendedMeta{Waits: e.Waits})}, e.Due
@@ -114,7 +151,7 @@ func (x *Execution) Flush(ctx context.Context) error {
 
 // Checkpoint returns the event of a checkpoint: the executor's own state is its Meta, an object, the graph's its payload.
 func (x *Execution) Checkpoint(own json.RawMessage, state []byte) journal.Event {
-	p := progress{Active: x.Active() + time.Since(x.begun)}
+	p := progress{Active: x.worked()}
 	x.mu.Lock()
 	for m := range x.taken {
 		p.Taken = append(p.Taken, m)

@@ -21,8 +21,10 @@ type record struct {
 	scopes   map[string][]journal.Event
 	taken    map[int64]bool // messages that were consumed
 	requeues requeues
-	// resting is what the run was last suspended on, without the scopes in which something has happened since.
+	// resting is what the run was last suspended on, without the scopes in which something has happened since, and heard the
+	// last message that it knew then.
 	resting []Wait
+	heard   int64
 	// strays are the calls that were made behind a failure that was reopened.
 	strays map[place]bool
 	// updates are those that have changed a workflow, and owed are those whose places went with a failure that was reopened.
@@ -57,6 +59,8 @@ type consumed struct {
 // SuspendedMeta is the Meta of a RunSuspended.
 type SuspendedMeta struct {
 	Waits []Wait `json:"waits"`
+	// Seen is the number of the last message that the run knew.
+	Seen int64 `json:"seen,omitempty"`
 }
 
 // progress is the Meta of a Checkpoint, beside what the executor has added to it: what older events would have said.
@@ -175,10 +179,10 @@ func (r *record) add(e journal.Event, copied bool) error {
 		for i := range m.Waits {
 			m.Waits[i].Scope = r.rename(m.Waits[i].Scope)
 		}
-		r.active, r.resting = e.Took, m.Waits
+		r.active, r.resting, r.heard = max(r.active, e.Took), m.Waits, m.Seen
 		return nil
 	case journal.RunRequeued:
-		r.active = e.Took
+		r.active = max(r.active, e.Took) // whoever has lost an owner, or could read nothing, does not know it
 		return nil
 	case journal.Checkpoint:
 		return r.addCheckpoint(e, copied)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-go/pawl/classifier"
 	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/task"
 )
 
 type runOptions struct {
@@ -221,6 +222,9 @@ func (r *inline) one(ctx context.Context, id string, input []byte, into any) (mo
 		return false, err
 	}
 	if v := x.Run().Version; v != r.program.version && !r.settings.anyVersion {
+		if s := r.settings; s.assigned != nil && x.Run().Queue != "" && s.assigned.serves(x.Run().Program()) {
+			return false, &SuspendedError{RunID: id} // it is for the code of its version, which takes it from its queue
+		}
 		return false, &RunConflictError{RunID: id, What: "version", Detail: fmt.Sprintf("%q, not %q", v, r.program.version)}
 	}
 	return r.execute(ctx, x, into)
@@ -306,7 +310,12 @@ func (r *inline) execute(ctx context.Context, x *Execution, into any) (more bool
 	defer stop()
 	body := x.newBody()
 	closed := &ScopeEndedError{RunID: x.id}
-	defer body.Close(closed) // also if the function ends its goroutine
+	defer func() { // also if the function ends its goroutine, which a worker's run does not survive: it would do it again
+		body.Close(closed)
+		if body.exited && x.settings.assigned != nil {
+			_, _ = r.conclude(ctx, x, body, nil, &task.PanicError{Whose: whose(r.program.name), Value: task.ErrGoexit}, into)
+		}
+	}()
 	result, err := r.program.call(body.Context(inner), body, x.record.start.Payload)
 	body.Close(closed)
 	return r.conclude(ctx, x, body, result, err, into)

@@ -18,6 +18,8 @@ type Scope struct {
 	x    *Execution
 	path string
 	body bool // of a workflow, which alone can continue as new
+	// exited is true of a body that has ended its goroutine.
+	exited bool
 	// guests are those of a workflow's body; nil of any other scope.
 	guests  *guests
 	handler bool // of an update, in which nothing waits
@@ -331,7 +333,7 @@ func (s *Scope) mayBegin(ctx context.Context) error {
 	case s.base != nil && s.base.Err() != nil:
 		s.stopped = s.base.Err()
 		return s.stopped
-	case !s.task && s.x.settings.assigned.drained(s.x):
+	case !s.task && s.x.settings.assigned.stops(s.x):
 		s.stopped = &RunStoppedError{RunID: s.x.id, Cause: errDrained, kind: context.Canceled}
 		return s.stopped
 	case s.base == nil:

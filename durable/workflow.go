@@ -94,6 +94,12 @@ func (d *Definition[I, O]) Execute(ctx context.Context, a *Assignment) error {
 	return err
 }
 
+// whose names a workflow when it panics.
+func whose(name string) string { return fmt.Sprintf("workflow %q", name) }
+
+// Validate reports why the workflow cannot be run, with an *OptionError: it has no name, or no function.
+func (d *Definition[I, O]) Validate() error { return d.fault }
+
 // NewRun describes a run of the workflow that begins with in. It implements Starter; Run makes runs by itself. Errors: an
 // *OptionError if the workflow is not usable, a *journal.NotSerializableError or *journal.PayloadTooLargeError if in is not,
 // and those of a codec.
@@ -144,8 +150,12 @@ func (d *Definition[I, O]) program() program {
 			if err := body.x.decode(input, &in); err != nil {
 				return nil, body.broken(body.x.replayError(body.x.record.start, err))
 			}
-			defer task.Recover(fmt.Sprintf("workflow %q", d.name), &err)
-			return d.fn(ctx, in)
+			body.exited = true
+			defer func() { body.exited = body.exited && err == nil }() // Recover has set it
+			defer task.Recover(whose(d.name), &err)
+			out, err := d.fn(ctx, in)
+			body.exited = false
+			return out, err
 		},
 		takes: func(s Settings, input []byte) error { return s.Decode(input, new(I)) },
 	}
