@@ -29,7 +29,7 @@ func (r *Runner[S, U]) Execute(ctx context.Context, a *durable.Assignment) error
 func (r *Runner[S, U]) assigned(ctx context.Context, a *durable.Assignment, m *Migration) error {
 	o := &runOptions{id: a.Taken.Lease.Run, named: true, existing: true, assignment: a, migration: m}
 	t := r.newTrunk(new(S), o.id, r.newEvents())
-	t.run.stopping = a.Draining()
+	t.run.draining, t.run.drained = a.Draining(), a.Drained()
 	_, err := r.execute(ctx, t, o)
 	return err
 }

@@ -64,8 +64,10 @@ func (d *driver[S, U]) superStep(ctx context.Context, s *strand) error {
 	if ctx.Err() != nil {
 		return d.run.ended(ctx)
 	}
-	if d.scope == "" && d.run.stopping.Load() { // a subgraph is part of its super-step, which may finish
-		return d.run.stoppedError()
+	if d.scope == "" { // a subgraph is part of its super-step, which may finish
+		if err := d.run.stopped(); err != nil {
+			return err
+		}
 	}
 	if d.ledger != nil {
 		if err := d.ledger.begin(ctx); err != nil {

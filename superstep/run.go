@@ -20,6 +20,9 @@ type run struct {
 	cancel context.CancelCauseFunc
 	// stopping is set when the Runner has been told to stop.
 	stopping *atomic.Bool
+	// draining is set when the worker of the run ends, and drained closed then; nil without a worker.
+	draining *atomic.Bool
+	drained  <-chan struct{}
 	// timeout is the cause of the end of a run that is not done by its deadline; nil and zero if it may take any time.
 	timeout  *RunTimeoutError
 	deadline time.Time
@@ -91,6 +94,19 @@ func (r *run) ended(ctx context.Context) error {
 func (r *run) cancelled(reason string) *CancelledError {
 	return &CancelledError{RunID: r.id, Reason: reason, kind: context.Canceled}
 }
+
+// stopped is the error of a run that is to begin nothing more; nil while it may.
+func (r *run) stopped() error {
+	switch {
+	case r.stopping.Load():
+		return r.stoppedError()
+	case r.draining != nil && r.draining.Load():
+		return r.drainedError()
+	}
+	return nil
+}
+
+func (r *run) drainedError() *CancelledError { return r.cancelled("its worker ends") }
 
 func (r *run) stoppedError() *CancelledError {
 	e := r.cancelled("the runner was stopped")

@@ -134,22 +134,18 @@ func (r *Runner[S, U]) closeIfIdle() {
 	}
 }
 
-// admit counts a run in, and waits for a place among the MaxConcurrentRuns.
-func (r *Runner[S, U]) admit(ctx context.Context, x *run) error {
+// countIn counts a run in, unless the runner was stopped.
+func (r *Runner[S, U]) countIn(x *run) error {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.stopped.Load() {
-		r.mu.Unlock()
 		return x.stoppedError()
 	}
 	r.active++
-	r.mu.Unlock()
-	err := r.waitForPlace(ctx, x)
-	if err != nil {
-		r.countOut()
-	}
-	return err
+	return nil
 }
 
+// waitForPlace waits for a place among the MaxConcurrentRuns.
 func (r *Runner[S, U]) waitForPlace(ctx context.Context, x *run) error {
 	if r.runs == nil {
 		return nil
@@ -166,6 +162,8 @@ func (r *Runner[S, U]) waitForPlace(ctx context.Context, x *run) error {
 		return x.ended(ctx)
 	case <-r.stop:
 		return x.stoppedError()
+	case <-x.drained:
+		return x.drainedError()
 	}
 }
 
@@ -176,23 +174,29 @@ func (r *Runner[S, U]) countOut() {
 	r.mu.Unlock()
 }
 
-func (r *Runner[S, U]) dismiss() {
+func (r *Runner[S, U]) leavePlace() {
 	if r.runs != nil {
 		<-r.runs
 	}
-	r.countOut()
 }
 
 // execute runs the graph. A goroutine of its own drives it and calls the nodes; this one waits, so that it can walk away
 // from a node that ignores the end of its context.
 func (r *Runner[S, U]) execute(ctx context.Context, t *trunk[S, U], o *runOptions) (*Result[S], error) {
 	x := &t.run
-	if err := r.admit(ctx, x); err != nil {
+	if err := r.countIn(x); err != nil {
 		return &Result[S]{State: t.driver.m.state, RunID: x.id}, err
 	}
-	defer r.dismiss()
+	defer r.countOut()
+	if x.drained != nil { // a worker's run is held while it waits for a place, or others would take it meanwhile
+		return r.executeHeld(ctx, t, o)
+	}
+	if err := r.waitForPlace(ctx, x); err != nil {
+		return &Result[S]{State: t.driver.m.state, RunID: x.id}, err
+	}
+	defer r.leavePlace()
 	limit := r.cfg.RunTimeout
-	if r.cfg.Store != nil || o != nil && o.assignment != nil {
+	if r.cfg.Store != nil {
 		var (
 			release func()
 			err     error
@@ -203,6 +207,29 @@ func (r *Runner[S, U]) execute(ctx context.Context, t *trunk[S, U], o *runOption
 		defer release()
 		limit -= t.driver.ledger.x.Active() // time suspended does not count, nor does what is past
 	}
+	return r.begin(ctx, t, limit)
+}
+
+// executeHeld is execute for a run that a worker has taken. Nobody is told of its result.
+func (r *Runner[S, U]) executeHeld(ctx context.Context, t *trunk[S, U], o *runOptions) (*Result[S], error) {
+	res := &Result[S]{State: t.driver.m.state, RunID: t.run.id}
+	ctx, release, err := r.hold(ctx, t, o)
+	if err != nil {
+		return res, err
+	}
+	defer release()
+	x := t.driver.ledger.x
+	if err := r.waitForPlace(ctx, &t.run); err != nil {
+		return res, t.driver.ledger.conclude(ctx, res, err)
+	}
+	defer r.leavePlace()
+	x.Begin()
+	return r.begin(ctx, t, r.cfg.RunTimeout-x.Active())
+}
+
+// begin drives a run, which may take so long if the Runner has a RunTimeout.
+func (r *Runner[S, U]) begin(ctx context.Context, t *trunk[S, U], limit time.Duration) (*Result[S], error) {
+	x := &t.run
 	if r.cfg.RunTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = x.limitTime(ctx, r.cfg.RunTimeout, limit)
@@ -213,8 +240,7 @@ func (r *Runner[S, U]) execute(ctx context.Context, t *trunk[S, U], o *runOption
 	if x.events != nil {
 		r.reportStart(t)
 	}
-	err := r.await(ctx, t)
-	return t.driver.finish(ctx, err)
+	return t.driver.finish(ctx, r.await(ctx, t))
 }
 
 //go:noinline
