@@ -24,7 +24,8 @@ type Config struct {
 	// Concurrency is how many runs the worker has under way at once, of all queues; 0 is 100.
 	Concurrency int
 	// LockTTL is how long a run is held without a word from this worker: so long it takes others to notice that its process
-	// hangs or its machine is gone. Where the store can tell that a process is dead, its runs are taken sooner. 0 is 30 s.
+	// hangs or its machine is gone. Where the store can tell that a process is dead, its runs are taken sooner. 0 is 30 s; 50 ms
+	// is the least, or leases would end while they are renewed.
 	LockTTL time.Duration
 	// Heartbeat is how often leases are renewed; 0 is a third of LockTTL. It must be shorter than LockTTL.
 	Heartbeat time.Duration
@@ -41,7 +42,9 @@ type Config struct {
 	Versions map[string][]string
 	// Stranded says what becomes of runs that no worker serves; zero: they wait.
 	Stranded Stranded
-	// StrandedTimeout is how long such a run may wait if Stranded is Fail; 0 is 5 minutes.
+	// StrandedTimeout is how long such a run may wait if Stranded is Fail; 0 is 5 minutes, and 30 s is the least, since workers
+	// say every 10 s that they are there. This worker must have been there as long itself, so that others that are started
+	// along with it have their chance.
 	StrandedTimeout time.Duration
 	// Name names the worker in leases, for people; empty is the host's name and the process id.
 	Name string
@@ -79,6 +82,8 @@ const (
 	defaultPoll            = 500 * time.Millisecond
 	defaultGrace           = 10 * time.Second
 	defaultStrandedTimeout = 5 * time.Minute
+	leastLockTTL           = 50 * time.Millisecond
+	leastStrandedTimeout   = 3 * announceEvery
 	renewals               = 3
 )
 
@@ -117,6 +122,13 @@ func (c *Config) validate() error {
 		if d.value < 0 {
 			bad("%s is negative: 0 is the default", d.field)
 		}
+	}
+	if c.LockTTL > 0 && c.LockTTL < leastLockTTL {
+		bad("LockTTL is %v: leases would end while they are renewed: %v is the least, 0 is %v", c.LockTTL, leastLockTTL, defaultLockTTL)
+	}
+	if c.StrandedTimeout > 0 && c.StrandedTimeout < leastStrandedTimeout {
+		bad("StrandedTimeout is %v: workers that are there may not have said so: %v is the least, 0 is %v", c.StrandedTimeout,
+			leastStrandedTimeout, defaultStrandedTimeout)
 	}
 	if ttl := cmp.Or(c.LockTTL, defaultLockTTL); c.Heartbeat >= ttl {
 		bad("Heartbeat %v is no shorter than LockTTL %v: leases would end between two; 0 is a third of it", c.Heartbeat, ttl)

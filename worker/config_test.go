@@ -40,7 +40,7 @@ func TestRegistrationsThatCannotWorkAreRefused(t *testing.T) {
 	require.NoError(t, w.Register(double))
 	require.ErrorContains(t, w.Register(double), "registered twice")
 	require.ErrorContains(t, w.Register(nil), "argument 1 is nil")
-	require.ErrorContains(t, w.Register(durable.Workflow("", func(context.Context, int) (int, error) { return 0, nil })), "has no name")
+	require.ErrorContains(t, w.Register(durable.Workflow("", func(context.Context, int) (int, error) { return 0, nil })), "the name is empty")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, w.Run(ctx))

@@ -16,7 +16,6 @@ func (drainedError) Is(target error) bool { return target == context.Canceled }
 
 // drain lets the runs under way stop where they can within Grace, and ends the others.
 func (w *Worker) drain(executions *sync.WaitGroup, end context.CancelCauseFunc) {
-	close(w.draining)
 	w.mu.Lock()
 	n := len(w.active)
 	for a := range w.active {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-go/pawl/durable"
@@ -17,8 +19,8 @@ const (
 	maxTaken = 32
 	// leave is how long code may take to return when the worker has ended its context.
 	leave = time.Second
-	// throttle is how long a slot rests whose run could not be begun.
-	throttle = time.Second
+	// announceEvery is how often workers say that they are there, at least: who looks for stranded runs relies on it.
+	announceEvery = 10 * time.Second
 
 	firstPause, longestPause = 50 * time.Millisecond, 5 * time.Second
 )
@@ -31,17 +33,15 @@ type taker struct {
 	log        *slog.Logger
 	runs       context.Context //nolint:containedctx // of the runs, which outlive the taker
 	executions *sync.WaitGroup
-	slots      chan struct{} // of the queue; nil if it has no bound of its own
-	freed      chan struct{} // has a value when a slot has become free
+	places     *slots // of the queue; nil if it has no bound of its own
 }
 
 func (w *Worker) newTaker(q Queue, runs context.Context, executions *sync.WaitGroup) *taker { //nolint:revive // not the call's own context
 	t := &taker{
 		Worker: w, queue: q, log: w.cfg.Logger.With("worker", w.cfg.Name, "queue", q.Name), runs: runs, executions: executions,
-		freed: make(chan struct{}, 1),
 	}
 	if q.Concurrency > 0 {
-		t.slots = make(chan struct{}, q.Concurrency)
+		t.places = &slots{free: q.Concurrency}
 	}
 	return t
 }
@@ -54,11 +54,17 @@ func (t *taker) take(ctx context.Context) {
 	defer poll.Stop()
 	var swept time.Time
 	var outage pause
-	for ctx.Err() == nil {
+	for {
+		free := t.reserve(ctx)
+		if free == 0 {
+			return
+		}
 		// Who has died is looked for less often than who is due.
 		sweep := time.Since(swept) >= t.cfg.Heartbeat
-		n, full, err := t.once(ctx, sweep)
+		full, err := t.once(ctx, free, sweep)
 		switch {
+		case ctx.Err() != nil:
+			return
 		case err != nil:
 			outage.wait(ctx, t.log, err)
 			continue
@@ -66,73 +72,65 @@ func (t *taker) take(ctx context.Context) {
 			swept = time.Now()
 		}
 		outage.over(t.log)
-		if full && n > 0 {
+		if full {
 			continue // there may be more
 		}
 		select {
 		case <-ctx.Done():
+			return
 		case <-changed:
-		case <-t.freed:
 		case <-poll.C:
 		}
 	}
 }
 
-// once takes as many runs as there are free slots. Full says that there may be more of them.
-func (t *taker) once(ctx context.Context, orphans bool) (n int, full bool, err error) {
-	free := t.reserve()
-	if free == 0 {
-		return 0, false, nil
-	}
+// once takes runs for places that were reserved. Full says that there may be more of them.
+func (t *taker) once(ctx context.Context, free int, orphans bool) (full bool, err error) {
 	taken, err := t.store.Take(ctx, journal.Take{
 		Claim: t.claim(), Queue: t.queue.Name, Programs: t.programs, Limit: free, Held: t.queue.Held, Orphans: orphans,
 	})
 	if err != nil {
 		t.giveBack(free)
-		if ctx.Err() != nil {
-			return 0, false, nil
-		}
-		return 0, false, err
+		return false, err
 	}
 	for _, run := range taken {
 		t.execute(run)
 	}
 	t.giveBack(free - len(taken))
-	return len(taken), len(taken) == free, nil
+	return len(taken) == free, nil
 }
 
 func (t *taker) claim() journal.Claim {
 	return journal.Claim{Owner: t.cfg.Name + "/" + rand.Text()[:8], TTL: t.cfg.LockTTL}
 }
 
-// reserve takes free slots, of the worker and of the queue, and returns how many.
-func (t *taker) reserve() int {
-	for n := range maxTaken {
-		select {
-		case t.Worker.slots <- struct{}{}:
-		default:
-			return n
-		}
-		if t.slots == nil {
-			continue
-		}
-		select {
-		case t.slots <- struct{}{}:
-		default:
-			<-t.Worker.slots
-			return n
-		}
+// reserve takes places, of the queue and of the worker, and returns how many: none if ctx has ended. It waits for the first.
+func (t *taker) reserve(ctx context.Context) int {
+	if t.places != nil && !t.places.take(ctx) {
+		return 0
 	}
-	return maxTaken
+	if !t.slots.take(ctx) {
+		if t.places != nil {
+			t.places.give(1)
+		}
+		return 0
+	}
+	more := maxTaken - 1
+	if t.places != nil {
+		more = t.places.more(more)
+	}
+	got := t.slots.more(more)
+	if t.places != nil {
+		t.places.give(more - got)
+	}
+	return 1 + got
 }
 
-// giveBack frees slots.
+// giveBack frees places.
 func (t *taker) giveBack(n int) {
-	for range n {
-		<-t.Worker.slots
-		if t.slots != nil {
-			<-t.slots
-		}
+	t.slots.give(n)
+	if t.places != nil {
+		t.places.give(n)
 	}
 }
 
@@ -143,36 +141,40 @@ func (t *taker) execute(run journal.Taken) {
 	t.active[a] = struct{}{}
 	t.mu.Unlock()
 	t.executions.Go(func() {
-		err := durable.Attend(t.runs, t.code[run.Run.Program()], a, leave)
-		t.tell(run, err)
-		if !settled(err) { // else it would be taken again and again
-			select {
-			case <-time.After(throttle):
-			case <-t.draining:
-			}
-		}
+		t.tell(run, durable.Attend(t.runs, counted{t.code[run.Run.Program()], &t.calls}, a, leave))
 		t.mu.Lock()
 		delete(t.active, a)
-		if blocked := (*durable.BlockedError)(nil); errors.As(err, &blocked) {
-			t.left++
-		}
 		t.mu.Unlock()
 		t.giveBack(1)
-		select {
-		case t.freed <- struct{}{}:
-		default:
-		}
 	})
+}
+
+// counted counts the calls of code that have not returned.
+type counted struct {
+	durable.Executable
+
+	calls *atomic.Int64
+}
+
+func (c counted) Execute(ctx context.Context, a *durable.Assignment) error {
+	c.calls.Add(1)
+	defer c.calls.Add(-1)
+	return c.Executable.Execute(ctx, a)
 }
 
 // announce says that the worker is there, and ends stranded runs, until ctx ends.
 func (t *taker) announce(ctx context.Context) {
-	beat := time.NewTicker(t.cfg.Heartbeat)
+	beat := time.NewTicker(min(t.cfg.Heartbeat, announceEvery))
 	defer beat.Stop()
 	var outage pause
+	since := time.Now() // the store has been there
 	for {
 		err := t.store.Announce(ctx, t.queue.Name, t.programs)
-		if err == nil && t.cfg.Stranded == Fail {
+		if err != nil {
+			since = time.Now()
+		}
+		// Others that were started along with this worker, or away along with the store, are to have their chance.
+		if err == nil && t.cfg.Stranded == Fail && time.Since(since) >= t.cfg.StrandedTimeout {
 			err = t.failStranded(ctx)
 		}
 		if ctx.Err() != nil {
@@ -182,6 +184,7 @@ func (t *taker) announce(ctx context.Context) {
 			outage.wait(ctx, t.log, err)
 			continue
 		}
+		outage.over(t.log)
 		select {
 		case <-ctx.Done():
 			return
@@ -197,16 +200,18 @@ func (t *taker) failStranded(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		var errs []error
 		for _, run := range taken {
 			a := &durable.Assignment{Taken: run, Settings: t.settings}
 			if err := a.Strand(ctx, t.cfg.StrandedTimeout); err != nil {
-				return err
+				errs = append(errs, fmt.Errorf("run %q: %w", run.Run.ID, err))
+				continue
 			}
 			t.log.Warn("pawl: a run was failed that no worker serves", "run", run.Run.ID, "name", run.Run.Name,
 				"version", run.Run.Version, "fingerprint", run.Run.Fingerprint)
 		}
-		if len(taken) < maxTaken {
-			return nil
+		if len(errs) > 0 || len(taken) < maxTaken {
+			return errors.Join(errs...)
 		}
 	}
 }

@@ -15,6 +15,7 @@ func (t *taker) tell(run journal.Taken, err error) {
 	var (
 		failed  *durable.RunFailedError
 		lost    *durable.RunLostError
+		ended   *durable.EndedError
 		blocked *durable.BlockedError
 		store   *durable.StoreUnavailableError
 	)
@@ -25,6 +26,8 @@ func (t *taker) tell(run journal.Taken, err error) {
 		log.Debug("pawl: run waits")
 	case errors.As(err, &lost):
 		log.Warn("pawl: run was taken by another owner, or has ended; this worker stands down", "error", lost)
+	case errors.As(err, &ended):
+		log.Warn("pawl: run has ended otherwise meanwhile; this worker stands down", "status", ended.Run.Status)
 	case errors.As(err, &store):
 		log.Warn("pawl: run was requeued: the store is out of reach", "error", store)
 	case errors.As(err, &blocked):
@@ -34,28 +37,10 @@ func (t *taker) tell(run journal.Taken, err error) {
 	case errors.As(err, &failed):
 		log.Info("pawl: run has failed", "code", failed.Code, "class", failed.Class, "user_code", failed.UserCode)
 	case errors.Is(err, context.Canceled):
-		log.Info("pawl: run was stopped, and is free for others")
+		log.Info("pawl: run was left, and is free for others")
 	case errors.As(err, new(*durable.NonDeterminismError)):
 		log.Error("pawl: run cannot be replayed; it is requeued", "error", err)
 	default:
 		log.Error("pawl: run could not be gone on with; it is requeued", slog.Any("error", err))
 	}
-}
-
-// settled reports whether an attempt has come to something that its journal says.
-func settled(err error) bool {
-	for _, is := range []func() bool{
-		func() bool { return err == nil },
-		func() bool { return errors.As(err, new(*durable.SuspendedError)) },
-		func() bool { return errors.As(err, new(*durable.RunFailedError)) },
-		func() bool { return errors.As(err, new(*durable.RunCancelledError)) },
-		func() bool { return errors.As(err, new(*durable.RunLostError)) },
-		func() bool { return errors.As(err, new(*durable.StoreUnavailableError)) },
-		func() bool { return errors.As(err, new(*durable.BlockedError)) },
-	} {
-		if is() {
-			return true
-		}
-	}
-	return false
 }

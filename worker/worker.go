@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
@@ -16,15 +18,16 @@ type Worker struct {
 	cfg      Config
 	store    journal.Queue
 	settings durable.Settings
-	slots    chan struct{} // one for each run under way
-	draining chan struct{} // closed when no more runs are taken
+	slots    *slots
+	calls    atomic.Int64 // of code that have not returned
 
 	mu       sync.Mutex
 	begun    bool
 	code     map[journal.Program]durable.Executable
 	programs []journal.Program
 	active   map[*durable.Assignment]struct{}
-	left     int // runs whose code was left behind
+	// implied are programs that Config.Versions has registered: what is registered for itself takes their place.
+	implied map[journal.Program]bool
 }
 
 // New returns a worker. It reports every bad field of cfg at once. What it is to run, Register says.
@@ -34,17 +37,18 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg.withDefaults(), code: map[journal.Program]durable.Executable{}, active: map[*durable.Assignment]struct{}{},
-		draining: make(chan struct{}),
+		implied: map[journal.Program]bool{},
 	}
-	w.store, _ = w.cfg.Store.(journal.Queue) // validate has seen that it is one
+	queue, _ := w.cfg.Store.(journal.Queue) // validate has seen that it is one
+	w.store = guarded{queue}
 	w.settings = w.cfg.settings()
-	w.slots = make(chan struct{}, w.cfg.Concurrency)
+	w.slots = &slots{free: w.cfg.Concurrency}
 	return w, nil
 }
 
 // Register says what the worker runs: workflows, of package durable, and runners of graphs, of package superstep. A run is
 // taken if its name and version, or fingerprint, are those of one of them. What a workflow starts with durable.RunChild must
-// be registered, too. The error names what is registered already, or nil, or comes after Run.
+// be registered, too. The error names what is registered already, or not usable, or comes after Run.
 func (w *Worker) Register(code ...durable.Executable) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,20 +57,39 @@ func (w *Worker) Register(code ...durable.Executable) error {
 	}
 	var errs []error
 	for i, e := range code {
-		if e == nil {
+		if isNil(e) {
 			errs = append(errs, fmt.Errorf("pawl: worker.Register: argument %d is nil", i+1))
 			continue
 		}
-		errs = append(errs, w.add(e, e.Program()))
-		if p := e.Program(); p.Kind == journal.WorkflowRun {
-			for _, version := range w.cfg.Versions[p.Name] {
-				if p.Version = version; w.code[p] == nil {
-					errs = append(errs, w.add(e, p))
-				}
+		if v, is := e.(interface{ Validate() error }); is {
+			if err := v.Validate(); err != nil {
+				errs = append(errs, err)
+				continue
 			}
+		}
+		p := e.Program()
+		errs = append(errs, w.add(e, p))
+		if p.Kind == journal.WorkflowRun {
+			w.addVersions(e, p)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// isNil reports whether there is nothing that could be called, be it of a type or not.
+func isNil(e durable.Executable) bool {
+	v := reflect.ValueOf(e)
+	return e == nil || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// addVersions registers code for what Config.Versions says, as far as there is no other. The caller holds mu.
+func (w *Worker) addVersions(e durable.Executable, p journal.Program) {
+	for _, p.Version = range w.cfg.Versions[p.Name] {
+		if w.code[p] == nil {
+			w.code[p], w.implied[p] = e, true
+			w.programs = append(w.programs, p)
+		}
+	}
 }
 
 // add registers code for a program. The caller holds mu.
@@ -74,9 +97,13 @@ func (w *Worker) add(e durable.Executable, p journal.Program) error {
 	switch {
 	case p.Name == "":
 		return fmt.Errorf("pawl: worker.Register: a %s has no name: give it one where it is defined", p.Kind)
+	case w.implied[p]:
+		w.code[p] = e
+		delete(w.implied, p)
+		return nil
 	case w.code[p] != nil:
-		return fmt.Errorf("pawl: worker.Register: %s %q, version %q%s, is registered twice: remove one, or give it another name or version",
-			p.Kind, p.Name, p.Version, p.Fingerprint)
+		return fmt.Errorf("pawl: worker.Register: %s %q (version %q, fingerprint %q) is registered twice: remove one, or give it "+
+			"another name or version", p.Kind, p.Name, p.Version, p.Fingerprint)
 	}
 	w.code[p] = e
 	w.programs = append(w.programs, p)
@@ -106,7 +133,7 @@ func (e *LeftBehindError) Error() string {
 // Run takes runs and executes them until ctx ends. Then it takes no more; those under way may go on to their next durable
 // call or super-step, for Grace at most, and are free for others at once. It returns nil when none is left, or a
 // *LeftBehindError. While the store is out of reach it waits for it. A worker runs once: a second Run is an error, and so is
-// one without anything registered.
+// one without anything registered, or without a workflow that Config.Versions names.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.begin(); err != nil {
 		return err
@@ -123,10 +150,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	<-ctx.Done()
 	takers.Wait()
 	w.drain(&executions, end)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.left > 0 {
-		return &LeftBehindError{Calls: w.left}
+	if left := w.calls.Load(); left > 0 {
+		return &LeftBehindError{Calls: int(left)}
 	}
 	return nil
 }
@@ -139,6 +164,12 @@ func (w *Worker) begin() error {
 		return errors.New("pawl: worker.Run: the worker has run: make another one")
 	case len(w.code) == 0:
 		return errors.New("pawl: worker.Run: nothing is registered: call Register before")
+	}
+	for name := range w.cfg.Versions {
+		if !slices.ContainsFunc(w.programs, func(p journal.Program) bool { return p.Kind == journal.WorkflowRun && p.Name == name }) {
+			return fmt.Errorf("pawl: worker.Run: Config.Versions names %q, and no workflow of that name is registered: register it, "+
+				"or remove the name", name)
+		}
 	}
 	w.begun = true
 	w.programs = slices.Clip(w.programs)
