@@ -86,7 +86,7 @@ func TestServerRestart(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		lock := s.Lock()
-		require.NoError(t, theServer.ctl("restart", "-m", "immediate"))
+		require.NoError(t, theServer.own.Control("restart", "-m", "immediate"))
 		require.Eventually(t, func() bool { return s.Lock() != lock }, 20*time.Second, time.Millisecond)
 	}
 	for from := wrote.Load(); wrote.Load() < from+200; {
@@ -104,8 +104,8 @@ func TestServerAway(t *testing.T) {
 	schema := newSchema(t)
 	s := open(t, schema, postgres.Timeout(300*time.Millisecond))
 	l := held(t, s, "r")
-	require.NoError(t, theServer.ctl("stop", "-m", "fast"))
-	back := sync.OnceFunc(func() { require.NoError(t, theServer.ctl("start")) })
+	require.NoError(t, theServer.own.Control("stop", "-m", "fast"))
+	back := sync.OnceFunc(func() { require.NoError(t, theServer.own.Control("start")) })
 	t.Cleanup(back)
 
 	err := add(t, s, l, 1) // on a connection that the server has closed
@@ -461,7 +461,7 @@ func TestTakersOutlastRestarts(t *testing.T) {
 	}
 	for n := range int64(restarts) {
 		require.Eventually(t, func() bool { return done.Load() >= (n+1)*runs/(restarts+2) }, 20*time.Second, time.Millisecond)
-		require.NoError(t, theServer.ctl("restart", "-m", "immediate"))
+		require.NoError(t, theServer.own.Control("restart", "-m", "immediate"))
 	}
 	require.Eventually(t, func() bool {
 		return ask[int](t, schema, "SELECT count(*) FROM runs WHERE status <> 'completed' AND id <> 'kept'") == 0

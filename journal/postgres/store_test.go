@@ -144,7 +144,7 @@ var used = make(chan string, 10)
 
 // dropUsed drops them from a server that is not ours.
 func dropUsed() {
-	if theServer.folder != "" || theServer.err != nil {
+	if theServer.own != nil || theServer.err != nil {
 		return
 	}
 	ctx := context.Background()
