@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 
 // StartRaw is Start without the workflow's code: p names it, with its version, and the input is JSON. Whether there is such a
 // workflow, and whether it takes the input, only a worker can tell. A graph's run records more than its input at its start:
-// of a graph StartRaw is an *OptionError, and StartLike starts one like another.
+// of a graph StartRaw is an *OptionError, and StartLike starts one like another. All other errors are those of Start.
 func (c *Client) StartRaw(
 	ctx context.Context, p journal.Program, input json.RawMessage, opts ...StartOption,
 ) (*Handle[json.RawMessage], error) {
@@ -31,7 +32,10 @@ func (c *Client) StartRaw(
 
 // StartLike is Start of the program that another run is of, without its code: the new run has the same program, version and
 // fingerprint, and waits in the same queue, unless Queue says another. The input is JSON; nil is that of the other run. The
-// runs are not linked: the other one may be deleted.
+// runs are not linked: the other one may be deleted, and a parent of it hears nothing of the new one.
+//
+// Errors besides those of Start: a *RunNotFoundError, and a *durable.ReplayError if the client cannot read the start of the other
+// run, since it has not the Codec say; the new run's program could not read its start then.
 func (c *Client) StartLike(
 	ctx context.Context, like string, input json.RawMessage, opts ...StartOption,
 ) (*Handle[json.RawMessage], error) {
@@ -43,12 +47,14 @@ func (c *Client) StartLike(
 	if err != nil {
 		return nil, err
 	}
-	if input == nil {
-		if input, err = journal.DecodeJSON(c.cfg.Codec, start.Payload); err != nil {
-			return nil, &durable.ReplayError{RunID: like, Seq: start.Seq, Err: err}
-		}
+	was, err := journal.DecodeJSON(c.cfg.Codec, start.Payload)
+	if err != nil {
+		return nil, &durable.ReplayError{RunID: like, Seq: start.Seq, Err: err}
 	}
-	meta, err := freshMeta(start.Meta)
+	if input == nil {
+		input = was
+	}
+	meta, err := c.freshMeta(start.Meta)
 	if err != nil {
 		return nil, &durable.ReplayError{RunID: like, Seq: start.Seq, Err: err}
 	}
@@ -62,8 +68,9 @@ func (c *Client) StartLike(
 	return c.startJSON(ctx, n, input, opts)
 }
 
-// freshMeta is what a run's start says of its program, without what it says of where the run comes from.
-func freshMeta(meta json.RawMessage) (json.RawMessage, error) {
+// freshMeta is what a run's start says of its program, without what it says of where the run comes from. The salt of a run is
+// its own: with another one's it would show which values the two have in common.
+func (c *Client) freshMeta(meta json.RawMessage) (json.RawMessage, error) {
 	if len(meta) == 0 {
 		return nil, nil
 	}
@@ -71,8 +78,17 @@ func freshMeta(meta json.RawMessage) (json.RawMessage, error) {
 	if err := json.Unmarshal(meta, &fields); err != nil {
 		return nil, err
 	}
-	for _, own := range []string{"copied", "first", "part"} {
+	for _, own := range []string{"copied", "first", "part", "parent"} {
 		delete(fields, own)
+	}
+	if _, salted := fields["salt"]; salted {
+		salt, err := c.settings.Encode("salt", rand.Text())
+		if err != nil {
+			return nil, err
+		}
+		if fields["salt"], err = json.Marshal(salt); err != nil {
+			return nil, err
+		}
 	}
 	return json.Marshal(fields)
 }

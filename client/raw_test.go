@@ -80,6 +80,52 @@ func TestARunLikeAPartOfAChainBeginsAnew(t *testing.T) {
 	assert.NoError(t, err, "its chain is its own")
 }
 
+// startMeta is what the start of a run says of its program.
+func startMeta(t *testing.T, store journal.Store, id string) (m durable.StartMeta) {
+	t.Helper()
+	for e, err := range store.Events(t.Context(), id, 0) {
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(e.Meta, &m))
+		break
+	}
+	return m
+}
+
+func TestARunLikeAChildIsNobodysChild(t *testing.T) {
+	store := memory.New()
+	c := newClient(t, store)
+	meta, err := json.Marshal(durable.StartMeta{First: "kid", Part: 2, Parent: "launch"})
+	require.NoError(t, err)
+	_, err = store.Create(t.Context(), journal.NewRun{
+		Run:    journal.Run{ID: "kid~2", Kind: journal.WorkflowRun, Name: "countdown"},
+		Events: []journal.Event{{Kind: journal.RunStart, Meta: meta, Payload: []byte("0")}},
+	})
+	require.NoError(t, err)
+	_, err = c.StartLike(t.Context(), "kid~2", nil, client.ID("like"))
+	require.NoError(t, err)
+	assert.Empty(t, startMeta(t, store, "like").Parent, "whose end would be told to the other one's parent")
+}
+
+func TestARunLikeAnotherHasASaltOfItsOwn(t *testing.T) {
+	store := memory.New()
+	codec, err := journal.AESGCM(journal.Key{ID: "k", Secret: make([]byte, 32)})
+	require.NoError(t, err)
+	c, err := client.New(store, client.Config{Codec: codec})
+	require.NoError(t, err)
+	_, err = client.Start(t.Context(), c, adder(t, store), tally{N: 5}, client.ID("g"))
+	require.NoError(t, err)
+	_, err = c.StartLike(t.Context(), "g", nil, client.ID("like"))
+	require.NoError(t, err)
+	salt := func(id string) string {
+		data, err := journal.DecodeJSON(codec, startMeta(t, store, id).Salt)
+		require.NoError(t, err)
+		return string(data)
+	}
+	assert.NotEqual(t, salt("g"), salt("like"))
+	_, err = newClient(t, store).StartLike(t.Context(), "g", json.RawMessage(`{"N":1}`))
+	assert.ErrorAs(t, err, new(*durable.ReplayError), "what it would write could not be read")
+}
+
 func TestPayloadsAreOfTheClientsCodec(t *testing.T) {
 	store := memory.New()
 	codec, err := journal.AESGCM(journal.Key{ID: "k", Secret: make([]byte, 32)})
