@@ -14,7 +14,7 @@ type StartOption interface{ applyStart(o *startOptions) }
 
 type startOptions struct {
 	id, queue, dedup string
-	named, queued    bool
+	named            bool
 	due              time.Time
 	bad              []error
 }
@@ -34,10 +34,10 @@ func ID(id string) StartOption {
 	})
 }
 
-// Queue is the queue in which the run waits for a worker; journal.DefaultQueue if it is not given. With the empty name no worker takes
-// the run: it waits until durable.Resume, or Resume of a runner, works on it.
+// Queue is the queue in which the run waits for a worker; journal.DefaultQueue if it is not given. With the empty name no worker
+// takes the run: it waits until durable.Resume, or Resume of a runner, works on it.
 func Queue(name string) StartOption {
-	return startOption(func(o *startOptions) { o.queue, o.queued = name, true })
+	return startOption(func(o *startOptions) { o.queue = name })
 }
 
 // Delay keeps workers from taking the run before d has passed. A negative one is an *OptionError.
@@ -64,7 +64,8 @@ func StartAt(t time.Time) StartOption {
 }
 
 // Dedup is a key of which there is one run at most that has not ended. If another run has it, Start attaches to that one,
-// whatever its input: see Handle.Existing. The key is free again when the run that has it ends. The empty key is none.
+// whatever its input: see Handle.Existing. The key is free again when the run that has it ends, be it as it is continued as new:
+// the next run of a chain does not have it, and neither has a retry. The empty key is none.
 func Dedup(key string) StartOption {
 	return startOption(func(o *startOptions) { o.dedup = key })
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/pawl-go/pawl/journal"
 )
 
-// Get returns the record of a run. A run that is not there is a *RunNotFoundError; other errors are the store's.
+// Get returns the record of a run: of one that was continued as new its own, whose status is journal.Continued. A run that is
+// not there is a *RunNotFoundError; other errors are the store's.
 func (c *Client) Get(ctx context.Context, id string) (journal.Run, error) {
 	run, err := c.store.Load(ctx, id)
 	return run, c.explained(ctx, id, err)
 }
 
-// List returns a page of runs, the newest first. A store that cannot list is an *UnsupportedError.
+// List returns a page of runs, the newest first. A store that cannot list is an *UnsupportedError; other errors are the store's.
 func (c *Client) List(ctx context.Context, q journal.Query) (journal.Page, error) {
 	lister, ok := c.store.(journal.Lister)
 	if !ok {

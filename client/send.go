@@ -17,14 +17,15 @@ func (c *Client) Signal(ctx context.Context, id, name string, value any, opts ..
 	return c.explained(ctx, id, durable.Signal(ctx, c.store, id, name, value, opts...))
 }
 
-// Questions returns what a run has asked, in the order in which it has, answered or not. Errors: a *RunNotFoundError, a
-// *durable.ReplayError if a question cannot be read, and those of the store.
+// Questions returns what a run has asked, in the order in which it has, answered or not: that run itself, also if it was
+// continued as new. Errors: a *RunNotFoundError, a *durable.ReplayError if a question cannot be read, and those of the store.
 func (c *Client) Questions(ctx context.Context, id string) ([]durable.Question, error) {
 	questions, err := durable.Questions(ctx, c.store, id, c.using())
 	return questions, c.explained(ctx, id, err)
 }
 
-// Answer answers a question that a run has asked with durable.Interrupt. A run of a queue goes on with it at once.
+// Answer answers a question that a run has asked with durable.Interrupt. A run of a queue goes on with it at once. A run that was
+// continued as new takes no answers: what it has asked is over.
 //
 // Errors: a *RunNotWaitingError if the run has not asked this question, or it is answered; a *durable.AnswerError with
 // durable.WrongType if the value does not fit, and then the question is still open; a *RunNotFoundError, a
