@@ -47,7 +47,7 @@ func (c *retryCmd) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return s.explained(err)
 		}
-		p := prepared{Run: run, Made: before != nil}
+		p := prepared{Run: run, Made: errors.Is(before, journal.ErrNotFound)}
 		if run.Queue == "" {
 			p.Call = resumeCall(run)
 		}
