@@ -89,6 +89,7 @@ type requeues struct {
 	owners, outages int         // since the run has made progress
 	keys            int         // in a row
 	broken          []time.Time // when attempts broke
+	unread          bool        // nothing can be said of them
 }
 
 // add counts an event.
@@ -271,6 +272,9 @@ func (x *Execution) brokenAttempt(ctx context.Context, err error, code Code) err
 	if attempts > b.PoisonRetries {
 		last = x.settings.failure(err, code)
 	}
+	if x.record.requeues.unread {
+		attempts = x.unknownAttempts()
+	}
 	if ferr := x.Finish(ctx, last, x.later(attempts)); ferr != nil {
 		return ferr
 	}
@@ -300,14 +304,14 @@ func (x *Execution) brokenOpen(ctx context.Context, err error) error {
 // readableRequeues looks for attempts that were given up in what can be read of the journal.
 func (x *Execution) readableRequeues(ctx context.Context) requeues {
 	const maxGaps = 1000
-	var r requeues
+	r := requeues{unread: true}
 	after := int64(0)
 	for gaps := 0; gaps < maxGaps && after < x.head && ctx.Err() == nil; gaps++ {
 		for e, err := range x.settings.Store.Events(ctx, x.id, after) {
 			if err != nil {
 				break
 			}
-			after = e.Seq
+			after, r.unread = e.Seq, false
 			_ = r.add(e) // what cannot be read does not count
 		}
 		after++ // the one behind could not be read
@@ -317,14 +321,21 @@ func (x *Execution) readableRequeues(ctx context.Context) requeues {
 
 // outageOver is the event of a run whose execution has met an outage of the store.
 func (x *Execution) outageOver() (journal.Event, time.Time) {
-	outages := 1
-	if x.record != nil {
-		outages += x.record.requeues.outages
+	if x.record == nil {
+		return requeue(RequeuedStore), x.later(x.unknownAttempts())
 	}
+	outages := 1 + x.record.requeues.outages
 	if x.settings.assigned != nil && outages > x.settings.budgets().MaxStoreRequeues {
 		return x.settings.exhausted(&ExhaustedError{RunID: x.id, Reason: RequeuedStore, Attempts: outages}), time.Time{}
 	}
 	return requeue(RequeuedStore), x.later(outages)
+}
+
+// unknownAttempts stands for the number of attempts where it cannot be read, so that they come at a slower and slower pace:
+// each has left an event.
+func (x *Execution) unknownAttempts() int {
+	const most = 8
+	return int(min(x.head, most))
 }
 
 // progressed notes that the run has made progress. The caller holds mu.

@@ -43,16 +43,21 @@ func (x *Execution) Waits() *SuspendedError {
 	if x.paused && !slices.ContainsFunc(e.Waits, func(w Wait) bool { return w.Paused }) {
 		e.Waits = append(e.Waits, Wait{Paused: true})
 	}
-	for _, w := range e.Waits {
+	e.Due = firstDue(e.Waits)
+	return e
+}
+
+// firstDue is when the first of the waits ends by itself; zero if none does.
+func firstDue(waits []Wait) (due time.Time) {
+	for _, w := range waits {
 		if w.Paused { // no timer ends that
-			e.Due = time.Time{}
-			break
+			return time.Time{}
 		}
-		if !w.Due.IsZero() && (e.Due.IsZero() || w.Due.Before(e.Due)) {
-			e.Due = w.Due
+		if !w.Due.IsZero() && (due.IsZero() || w.Due.Before(due)) {
+			due = w.Due
 		}
 	}
-	return e
+	return due
 }
 
 // punctual is due for a run that was taken up before its time had come, by the clock of this process, and has not been sent
@@ -64,18 +69,22 @@ func (x *Execution) punctual(last *journal.Event, due time.Time) time.Time {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if seen := x.seen(); seen > 0 {
-		last.Meta = withMeta(last.Meta, struct {
-			Seen int64 `json:"seen"`
-		}{seen})
+	know := struct {
+		Seen  int64         `json:"seen,omitempty"`
+		Ahead time.Duration `json:"ahead_ns,omitempty"`
+	}{Seen: x.seen()}
+	const most = time.Minute // at once: who has it next may have another clock
+	woken := x.settings.assigned.Taken.Was != journal.Suspended || x.known > x.record.heard
+	if early := time.Until(x.record.due); early > 0 && !woken && x.head == x.lease.Head {
+		know.Ahead = x.record.ahead + min(early, most)
 	}
-	const most = time.Minute // who has it next may have another clock
-	early := time.Until(due)
-	woken := x.settings.assigned.Taken.Was != journal.Suspended || x.known > x.record.heard // by somebody
-	if due.IsZero() || early <= 0 || woken || x.head != x.lease.Head {
+	if know.Seen > 0 || know.Ahead > 0 {
+		last.Meta = withMeta(last.Meta, know)
+	}
+	if due.IsZero() {
 		return due
 	}
-	return due.Add(min(early, most))
+	return due.Add(know.Ahead)
 }
 
 // Begin is for executors: the time that the run is worked on counts from now, not from when it was taken.

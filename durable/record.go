@@ -22,9 +22,12 @@ type record struct {
 	taken    map[int64]bool // messages that were consumed
 	requeues requeues
 	// resting is what the run was last suspended on, without the scopes in which something has happened since, and heard the
-	// last message that it knew then.
+	// last message that it knew then. Due is when the first of these waits ends, and ahead by how much the store's clock seemed
+	// to be ahead.
 	resting []Wait
 	heard   int64
+	due     time.Time
+	ahead   time.Duration
 	// strays are the calls that were made behind a failure that was reopened.
 	strays map[place]bool
 	// updates are those that have changed a workflow, and owed are those whose places went with a failure that was reopened.
@@ -61,6 +64,8 @@ type SuspendedMeta struct {
 	Waits []Wait `json:"waits"`
 	// Seen is the number of the last message that the run knew.
 	Seen int64 `json:"seen,omitempty"`
+	// Ahead is by how much the store's clock seems to be ahead of that of the run's owner.
+	Ahead time.Duration `json:"ahead_ns,omitempty"`
 }
 
 // progress is the Meta of a Checkpoint, beside what the executor has added to it: what older events would have said.
@@ -179,7 +184,8 @@ func (r *record) add(e journal.Event, copied bool) error {
 		for i := range m.Waits {
 			m.Waits[i].Scope = r.rename(m.Waits[i].Scope)
 		}
-		r.active, r.resting, r.heard = max(r.active, e.Took), m.Waits, m.Seen
+		r.active, r.resting, r.heard, r.ahead = max(r.active, e.Took), m.Waits, m.Seen, m.Ahead
+		r.due = firstDue(m.Waits)
 		return nil
 	case journal.RunRequeued:
 		r.active = max(r.active, e.Took) // whoever has lost an owner, or could read nothing, does not know it
