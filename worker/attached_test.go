@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,4 +173,36 @@ func TestAParentDoesNotKeepItsChildFromRunning(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestNamesOfAllCharactersAreData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		child := durable.Workflow("ch/ild#1~2", func(ctx context.Context, n int) (int, error) {
+			if n == 0 {
+				_, err := durable.WaitForSignal[int](ctx, "go\x00")
+				if err != nil {
+					return 0, err
+				}
+				return 0, durable.ContinueAsNew(ctx, 1)
+			}
+			return 5, durable.Sleep(ctx, time.Minute)
+		})
+		above := durable.Workflow("a'b", func(ctx context.Context, n int) (int, error) { return durable.RunChild(ctx, child, n) })
+		q := "q'\x00;--"
+		for range 2 {
+			defer f.work(worker.Config{Name: "same", Queues: []worker.Queue{{Name: q}}}, child, above)()
+		}
+		for _, id := range []string{"~2", "a\x00b", "pawl:x", "../..", strings.Repeat("é", 10000), "x~2", "x", "日本\n"} {
+			h, err := client.Start(t.Context(), f.c, above, 0, client.ID(id), client.Queue(q))
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+			run, err := h.Get(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, f.c.Signal(t.Context(), run.ID+"-ch%2Fild%231~2#1", "go\x00", 1))
+			out, err := h.Result(t.Context())
+			require.NoError(t, err, "%.20q", id)
+			assert.Equal(t, 5, out)
+		}
+	})
 }

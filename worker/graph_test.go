@@ -186,3 +186,43 @@ func TestARunnerWithAStoreOfItsOwnRunsWhatAWorkerTakes(t *testing.T) {
 		assert.Error(t, err)
 	})
 }
+
+func TestAQuestionThatWasAskedInlineIsAnsweredInAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		b := graph.New("ib", graph.Fields[state, update]())
+		calls := 0
+		n := b.Node("n", func(context.Context, state) (update, error) { calls++; return update{Notes: []string{"n"}}, nil })
+		m := b.Node("m", func(ctx context.Context, s state) (update, error) {
+			v, err := durable.Interrupt[string](ctx, "more?")
+			return update{Notes: []string{v}}, err
+		})
+		b.Start(n)
+		b.Edge(n, m)
+		g, err := b.Compile()
+		require.NoError(t, err)
+		r, err := superstep.NewRunner(g, superstep.Config{Store: f.store})
+		require.NoError(t, err)
+		h, err := client.Start(t.Context(), f.c, r, state{}, client.ID("g"))
+		require.NoError(t, err)
+		_, err = r.Run(t.Context(), state{}, superstep.RunID("g"), superstep.InterruptBefore(m))
+		require.ErrorAs(t, err, new(*durable.SuspendedError))
+		defer f.work(worker.Config{}, r)()
+		qs, err := durable.Questions(t.Context(), f.store, "g")
+		require.NoError(t, err)
+		require.Len(t, qs, 1)
+		require.NoError(t, f.c.Answer(t.Context(), "g", qs[0].ID, true))
+		time.Sleep(time.Minute)
+		qs, err = durable.Questions(t.Context(), f.store, "g")
+		require.NoError(t, err)
+		require.Len(t, qs, 2)
+		require.NoError(t, f.c.Pause(t.Context(), "g", ""))
+		require.NoError(t, f.c.Answer(t.Context(), "g", qs[1].ID, "yes"))
+		time.Sleep(time.Hour)
+		require.NoError(t, f.c.Resume(t.Context(), "g"))
+		out, err := h.Result(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []string{"n", "yes"}, out.Notes)
+		assert.Equal(t, 1, calls)
+	})
+}
