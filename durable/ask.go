@@ -56,12 +56,14 @@ func (e *UpdateFailedError) Unwrap() error { return e.Err }
 // Unretryable is true: it was handled.
 func (e *UpdateFailedError) Unretryable() bool { return true }
 
-// UpdateTimeoutError says that a run has not handled an update before the caller's context ended. It may still do so.
+// UpdateTimeoutError says that a run has not handled an update before the caller's context ended, or that the store was out of
+// reach for half a minute. It may still do so.
 type UpdateTimeoutError struct {
 	RunID, Name string
 	// Key is that of UpdateKey, or one that was made up: with it the same update can be waited for again.
 	Key string
-	Err error // the context's error
+	// Err is the context's error, or that of the store where that was away for too long; its text also says how the run stands.
+	Err error
 }
 
 // Error names the run and the update, and says what to do.
@@ -84,7 +86,7 @@ type QueryError struct {
 	RunID, Name string
 	Reason      Refusal
 	// Err says more: what the handler has returned, as a *journal.RecordedError; of a run that has ended, what matches
-	// journal.ErrEnded; of a QueryTimeout the context's error; nil if there is no more to say.
+	// journal.ErrEnded; of a QueryTimeout the error of an UpdateTimeoutError; nil if there is no more to say.
 	Err error
 }
 
@@ -218,6 +220,9 @@ func (q *asking) send(ctx context.Context) error {
 			q.after = run.Head
 		}
 		sent, err := s.Store.Send(ctx, run.ID, q.message)
+		if lost := (*journal.UnavailableError)(nil); errors.As(err, &lost) && lost.Unknown && ctx.Err() == nil {
+			sent, err = s.Store.Send(ctx, run.ID, q.message) // the key makes that harmless
+		}
 		switch {
 		case err == nil && (sent.Kind != q.message.Kind || sent.Name != q.message.Name):
 			return &OptionError{Call: "UpdateKey", Name: q.message.Key, Err: errOtherKey}
@@ -241,13 +246,20 @@ var errOtherKey = errors.New("another message of the run has this key: choose an
 
 // wait waits for the answer.
 func (q *asking) wait(ctx context.Context) error {
+	answers := time.Now() // when the store last did
 	for pause := firstLook; ; pause = min(pause*3/2, lastLook) {
 		found, err := q.look(ctx)
 		switch {
-		case ctx.Err() != nil && !found:
+		case found:
+			return nil
+		case ctx.Err() != nil:
 			return q.late(ctx.Err())
-		case err != nil || found:
+		case err == nil:
+			answers = time.Now()
+		case !errors.Is(err, journal.ErrUnavailable):
 			return err
+		case time.Since(answers) > storePatience: // what was sent is there when the store is back
+			return q.late(err)
 		}
 		if err := waitUntil(ctx, time.Now().Add(pause), nil); err != nil {
 			return q.late(err)
@@ -311,11 +323,48 @@ func (q *asking) follow(ctx context.Context) error {
 }
 
 func (q *asking) late(err error) error {
+	if run, lerr := q.state(); lerr == nil {
+		err = &unansweredError{why: run, err: err}
+	}
 	if q.message.Kind == journal.QueryMessage {
 		return q.refused(QueryTimeout, err)
 	}
 	return &UpdateTimeoutError{RunID: q.run, Name: q.message.Name, Key: q.message.Key, Err: err}
 }
+
+// state says what keeps the run from answering.
+func (q *asking) state() (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
+	defer cancel()
+	run, err := q.settings.Store.Load(ctx, q.run)
+	if err != nil {
+		return "", err
+	}
+	inbox, err := q.settings.Store.Inbox(ctx, q.run, 0)
+	if err != nil {
+		return "", err
+	}
+	paused := false
+	for _, m := range inbox {
+		paused = pausing(paused, m)
+	}
+	switch {
+	case paused:
+		return "it is paused", nil
+	case run.Status == journal.Pending:
+		return "nobody has taken it yet", nil
+	}
+	return fmt.Sprintf("it is %s", run.Status), nil
+}
+
+// unansweredError is the end of a caller's wait, and what kept the run from answering.
+type unansweredError struct {
+	why string
+	err error
+}
+
+func (e *unansweredError) Error() string { return e.err.Error() + "; " + e.why }
+func (e *unansweredError) Unwrap() error { return e.err }
 
 // refused is the error of a message that has no result.
 func (q *asking) refused(reason Refusal, err error) error {

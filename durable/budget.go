@@ -12,7 +12,7 @@ import (
 )
 
 // Budgets bound how often a run may be begun again before it fails. The defaults, and that the first two count since the run
-// has last made progress (a new step:done or update:done), are Pyrula's ("Errors and retries").
+// has last made progress (a new step:done, or an update that was handled), are Pyrula's ("Errors and retries").
 type Budgets struct {
 	// MaxRetries is how many owners a run may lose; one more fails it with CodeMaxRetries. 0 is 3, negative none.
 	MaxRetries int
@@ -95,7 +95,7 @@ type requeues struct {
 // add counts an event.
 func (r *requeues) add(e journal.Event) error {
 	switch e.Kind {
-	case journal.StepDone, journal.UpdateDone:
+	case journal.StepDone, journal.UpdateDone, journal.UpdateError:
 		r.owners, r.outages, r.keys = 0, 0, 0
 	case journal.RunRequeued:
 		var m requeuedMeta
@@ -203,7 +203,8 @@ func (x *Execution) noteOwnerGone(ctx context.Context) error {
 	last := requeue(RequeuedOwner)
 	taken := journal.Event{Kind: journal.RunTaken, Time: Now(), Meta: meta(takenMeta{Owner: x.owner})}
 	if attempts := x.lostInARow(ctx); attempts > x.settings.budgets().MaxRetries {
-		x.record = &record{} // of which nothing is needed
+		x.record = &record{}                                // of which nothing is needed
+		x.parent, _ = parentOf(ctx, x.settings.Store, x.id) // who cannot be told will look
 		x.Hold(last)
 		return x.giveUp(ctx, RequeuedOwner, attempts)
 	}
@@ -298,6 +299,7 @@ func (x *Execution) withoutKey(ctx context.Context, err error) error {
 // brokenOpen is BrokenAttempt for a run whose journal cannot even be read. The caller holds the run.
 func (x *Execution) brokenOpen(ctx context.Context, err error) error {
 	x.record = &record{requeues: x.readableRequeues(ctx)}
+	x.parent, _ = parentOf(ctx, x.settings.Store, x.id) // as above
 	return x.BrokenAttempt(ctx, err)
 }
 
@@ -344,7 +346,7 @@ func (x *Execution) progressed(events []journal.Event) {
 		return // nobody asks
 	}
 	for i := range events {
-		if k := events[i].Kind; k == journal.StepDone || k == journal.UpdateDone {
+		if k := events[i].Kind; k == journal.StepDone || k == journal.UpdateDone || k == journal.UpdateError {
 			_ = x.record.requeues.add(events[i]) // which reads nothing
 		}
 	}

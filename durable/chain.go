@@ -28,7 +28,7 @@ type ContinuationChainError struct {
 
 // Error names both runs and the reason.
 func (e *ContinuationChainError) Error() string {
-	return fmt.Sprintf("pawl: run %q was continued as %q, which cannot be followed: %s", e.RunID, e.Next, e.Reason)
+	return fmt.Sprintf("pawl: run %q was continued as %q, which cannot be followed: %s: start it again under another id", e.RunID, e.Next, e.Reason)
 }
 
 // Unretryable is true.
@@ -123,19 +123,28 @@ func forward(ctx context.Context, s Settings, id, next string) error {
 	if err != nil || len(inbox) == 0 {
 		return err
 	}
-	r, err := readRecord(ctx, s, id, true)
-	if err != nil {
-		return err
-	}
 	paused := false
 	for _, m := range inbox {
 		paused = pausing(paused, m)
 	}
+	var along []journal.Message
 	for i, m := range inbox {
 		switch {
-		case r.taken[m.Seq], m.Kind == journal.AnswerMessage, m.Kind == journal.ChildMessage, m.Kind == journal.ResumeMessage:
-			continue
+		case m.Kind == journal.AnswerMessage, m.Kind == journal.ChildMessage, m.Kind == journal.ResumeMessage:
 		case m.Kind == journal.PauseMessage && (!paused || laterPause(inbox[i+1:])):
+		default:
+			along = append(along, m)
+		}
+	}
+	if len(along) == 0 {
+		return nil // without reading the journal
+	}
+	r, err := readRecord(ctx, s, id, true)
+	if err != nil {
+		return err
+	}
+	for _, m := range along {
+		if r.taken[m.Seq] {
 			continue
 		}
 		if m.Key == "" {

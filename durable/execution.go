@@ -196,6 +196,9 @@ func (x *Execution) create(ctx context.Context, fresh func() (journal.NewRun, er
 	if x.record, err = newRecord(n.Run, n.Events, nil); err != nil {
 		return err
 	}
+	if x.parent, err = x.record.parent(); err != nil {
+		return err
+	}
 	for i := range n.Messages {
 		n.Messages[i].Seq = int64(i + 1)
 	}

@@ -149,7 +149,10 @@ func reopened(c FailedCall) journal.Event {
 func (r *record) reopen(c FailedCall) {
 	k := callKey{c.Name, c.N}
 	i := lastFailure(r.scopes[c.Scope], k)
-	if i < 0 {
+	if i < 0 { // a Once that was not called in the end
+		r.scopes[c.Scope] = slices.DeleteFunc(slices.Clone(r.scopes[c.Scope]), func(e journal.Event) bool {
+			return e.Kind == journal.StepIntent && callKey{e.Name, e.N} == k && !r.done(c.Scope, k)
+		})
 		return
 	}
 	failure := r.scopes[c.Scope][i]
@@ -160,6 +163,13 @@ func (r *record) reopen(c FailedCall) {
 			r.displace(failure)
 		}
 	}
+}
+
+// done reports whether a call of a scope has succeeded.
+func (r *record) done(scope string, k callKey) bool {
+	return slices.ContainsFunc(r.scopes[scope], func(e journal.Event) bool {
+		return e.Kind == journal.StepDone && callKey{e.Name, e.N} == k
+	})
 }
 
 // setAside drops the steps of a scope that began behind a failure, and makes the other calls there strays.

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -89,6 +90,9 @@ func (s *Scope) once(ctx context.Context, w *work) error {
 	case err == nil:
 		return c.succeed(ctx, w, attempts)
 	case cutShort(err) && !s.endedAlone(ctx):
+		if attempts == 0 { // the run has ended between the intent and the call: whoever goes on may call it
+			return cmp.Or(c.write(ctx, journal.Event{Kind: journal.StepReopened}), err)
+		}
 		return err
 	case cutShort(err):
 		unknown.Reason = "its context ended before it returned"

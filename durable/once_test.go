@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-go/pawl/durable"
+	"github.com/pawl-go/pawl/journal"
 	"github.com/pawl-go/pawl/journal/journaltest"
 	"github.com/pawl-go/pawl/journal/memory"
 	"github.com/pawl-go/pawl/task"
@@ -28,6 +29,33 @@ func onceWorkflow(fn func(ctx context.Context) (string, error), opts ...durable.
 		}
 		return v, nil
 	})
+}
+
+// The run ends while the intent is being written: that it was not called is known, and it may be called.
+func TestAOnceThatWasNotCalledInTheEndIsCalledLater(t *testing.T) {
+	store, c := journaltest.NewFaulty(memory.New()), &counter{}
+	wf := onceWorkflow(func(context.Context) (string, error) {
+		c.add("charge")
+		return "receipt", nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	store.OnWrite(func(w journaltest.Write) {
+		if w.When == journaltest.After && len(w.Events) > 0 && w.Events[0].Kind == journal.StepIntent {
+			cancel()
+		}
+	})
+	_, err := durable.Run(ctx, store, wf, "r", 0)
+	require.ErrorAs(t, err, new(*durable.RunStoppedError))
+	assert.Zero(t, c.of("charge"))
+	store.OnWrite(nil)
+	for range 2 { // it waits in between
+		_, err = durable.Run(t.Context(), store, wf, "r", 0)
+		require.ErrorAs(t, err, new(*durable.SuspendedError))
+		assert.Equal(t, 1, c.of("charge"))
+	}
+	assert.Equal(t, []string{
+		"run:start", "step:intent charge", "step:reopened charge", "step:intent charge", "step:done charge",
+	}, kinds(t, store, "r")[:5])
 }
 
 func TestTheIntentIsDurableBeforeOnceCallsItsFunction(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-go/pawl/classifier"
 	"github.com/pawl-go/pawl/journal"
 )
 
@@ -62,6 +63,9 @@ func (e *SignalTypeError) Error() string {
 
 // Unwrap returns Err.
 func (e *SignalTypeError) Unwrap() error { return e.Err }
+
+// RunErrorClass is invalid_request: the sender is at fault.
+func (e *SignalTypeError) RunErrorClass() classifier.RunErrorClass { return classifier.InvalidRequest }
 
 // Unretryable is true: the signal would not become another one.
 func (e *SignalTypeError) Unretryable() bool { return true }

@@ -179,9 +179,11 @@ func (r *record) addUpdate(e journal.Event, copied bool) error {
 	if err := readMeta(e, &u.meta); err != nil {
 		return err
 	}
-	same := func(other handledUpdate) bool { return other.event.Scope == e.Scope }
-	r.owed = slices.DeleteFunc(r.owed, same)
-	r.updates = append(slices.DeleteFunc(r.updates, same), u)
+	if u.meta.Again { // it takes the place of what was recorded before
+		same := func(other handledUpdate) bool { return other.event.Scope == e.Scope }
+		r.owed, r.updates = slices.DeleteFunc(r.owed, same), slices.DeleteFunc(r.updates, same)
+	}
+	r.updates = append(r.updates, u)
 	return nil
 }
 

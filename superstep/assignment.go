@@ -2,6 +2,7 @@ package superstep
 
 import (
 	"context"
+	"errors"
 
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
@@ -18,6 +19,9 @@ func (r *Runner[S, U]) Program() journal.Program {
 // settings the Codec and the PayloadLimit count, not the runner's own. Errors: a *journal.NotSerializableError or
 // *journal.PayloadTooLargeError if in is not usable, and those of a codec.
 func (r *Runner[S, U]) NewRun(s durable.Settings, in S) (journal.NewRun, error) {
+	if r.cfg.Codec != nil && s.Codec == nil {
+		return journal.NewRun{}, &durable.OptionError{Call: "NewRun", Name: r.g.Name(), Err: errNoCodec}
+	}
 	return r.newRunWith(s, &in, nil)
 }
 
@@ -58,6 +62,9 @@ func (o older[S, U]) Program() journal.Program {
 func (o older[S, U]) Execute(ctx context.Context, a *durable.Assignment) error {
 	return o.r.assigned(ctx, a, &o.migration)
 }
+
+// errNoCodec is a run that would be written in plain.
+var errNoCodec = errors.New("the runner has a Codec and the settings have none: give the client the runner's Codec")
 
 // Result reads the last event of a run that has completed. It implements durable.Starter. A state that cannot be read is a
 // *durable.ReplayError.

@@ -167,3 +167,51 @@ func TestARetryGoesIntoTheQueueOfTheFailedRun(t *testing.T) {
 		assert.Equal(t, 1, calls)
 	})
 }
+
+// The child is made by its parent, which runs it, and continues as new before it waits for the first time.
+func TestAChildThatContinuesAsNewBeforeItWaitsWakesItsParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		kid := durable.Workflow("kid", func(ctx context.Context, n int) (int, error) {
+			if n == 0 {
+				return 0, durable.ContinueAsNew(ctx, 1)
+			}
+			return n, durable.Sleep(ctx, time.Minute)
+		})
+		above := durable.Workflow("above", func(ctx context.Context, n int) (int, error) { return durable.RunChild(ctx, kid, n) })
+		defer f.work(worker.Config{}, kid, above)()
+		h, err := client.Start(t.Context(), f.c, above, 0, client.ID("p"))
+		require.NoError(t, err)
+		begun := time.Now()
+		out, err := h.Result(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 1, out)
+		assert.Less(t, time.Since(begun), time.Minute+2*time.Second)
+	})
+}
+
+// A child that is given up before its journal is read still tells its parent.
+func TestAChildThatHasLostTooManyOwnersWakesItsParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		kill, stop := func() {}, func() {}
+		kid := durable.Workflow("kid", func(ctx context.Context, n int) (int, error) {
+			if err := durable.Sleep(ctx, time.Minute); err != nil {
+				return 0, err
+			}
+			return durable.Step(ctx, "step", func(context.Context) (int, error) {
+				kill()
+				return 0, nil
+			})
+		})
+		above := durable.Workflow("above", func(ctx context.Context, n int) (int, error) { return durable.RunChild(ctx, kid, n) })
+		kill, stop = f.mortal(worker.Config{LockTTL: time.Minute}, kid, above)
+		defer func() { stop() }()
+		h, err := client.Start(t.Context(), f.c, above, 0, client.ID("p"))
+		require.NoError(t, err)
+		time.Sleep(2 * time.Minute)
+		defer f.work(worker.Config{Budgets: durable.Budgets{MaxRetries: -1}}, kid, above)()
+		_, err = h.Result(t.Context())
+		require.ErrorContains(t, err, "child run")
+	})
+}

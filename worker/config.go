@@ -63,7 +63,7 @@ type Queue struct {
 	// Concurrency is how many of its runs this worker has under way at once; 0: no bound beside the worker's own.
 	Concurrency int
 	// Held is how many of its runs all workers together have under way at once; 0: no bound. Workers that say different
-	// numbers each heed their own.
+	// numbers each heed their own. A place that another process has freed is noticed within Poll.
 	Held int
 }
 

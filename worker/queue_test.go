@@ -202,3 +202,14 @@ func TestSleepingRunsHoldNoSlot(t *testing.T) {
 		assert.Less(t, time.Since(begun), time.Hour+2*time.Second)
 	})
 }
+
+// Where only so many may be held, the next one is taken when one has ended, not when the queue is looked at again.
+func TestAHeldQueueGoesOnAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		defer f.work(worker.Config{Queues: []worker.Queue{{Name: journal.DefaultQueue, Held: 2}}, Poll: time.Hour}, double)()
+		begun := time.Now()
+		f.await(f.startMany(12))
+		assert.Less(t, time.Since(begun), 10*time.Second)
+	})
+}

@@ -19,6 +19,8 @@ const (
 	maxTaken = 32
 	// leave is how long code may take to return when the worker has ended its context.
 	leave = time.Second
+	// sweepEvery is how often runs are looked for whose worker is known to have died.
+	sweepEvery = time.Second
 	// announceEvery is how often workers say that they are there, at least: who looks for stranded runs relies on it.
 	announceEvery = 10 * time.Second
 
@@ -34,11 +36,14 @@ type taker struct {
 	runs       context.Context //nolint:containedctx // of the runs, which outlive the taker
 	executions *sync.WaitGroup
 	places     *slots // of the queue; nil if it has no bound of its own
+	// freed has a value when a run of a queue has ended of which only so many may be held.
+	freed chan struct{}
 }
 
 func (w *Worker) newTaker(q Queue, runs context.Context, executions *sync.WaitGroup) *taker { //nolint:revive // not the call's own context
 	t := &taker{
 		Worker: w, queue: q, log: w.cfg.Logger.With("worker", w.cfg.Name, "queue", q.Name), runs: runs, executions: executions,
+		freed: make(chan struct{}, 1),
 	}
 	if q.Concurrency > 0 {
 		t.places = &slots{free: q.Concurrency}
@@ -60,7 +65,7 @@ func (t *taker) take(ctx context.Context) {
 			return
 		}
 		// Who has died is looked for less often than who is due.
-		sweep := time.Since(swept) >= t.cfg.Heartbeat
+		sweep := time.Since(swept) >= min(t.cfg.Heartbeat, sweepEvery)
 		full, err := t.once(ctx, free, sweep)
 		switch {
 		case ctx.Err() != nil:
@@ -79,6 +84,7 @@ func (t *taker) take(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-changed:
+		case <-t.freed:
 		case <-poll.C:
 		}
 	}
@@ -136,6 +142,9 @@ func (t *taker) giveBack(n int) {
 
 // execute runs a run on a goroutine of its own.
 func (t *taker) execute(run journal.Taken) {
+	if run.Was == journal.Running {
+		t.log.Warn("pawl: a run's worker was lost; this worker goes on with it", "run", run.Run.ID, "name", run.Run.Name)
+	}
 	a := &durable.Assignment{Taken: run, Settings: t.settings, Programs: t.programs, Budgets: t.cfg.Budgets}
 	t.mu.Lock()
 	t.active[a] = struct{}{}
@@ -146,6 +155,12 @@ func (t *taker) execute(run journal.Taken) {
 		delete(t.active, a)
 		t.mu.Unlock()
 		t.giveBack(1)
+		if t.queue.Held > 0 {
+			select {
+			case t.freed <- struct{}{}:
+			default:
+			}
+		}
 	})
 }
 

@@ -3,13 +3,14 @@ package worker
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/pawl-go/pawl/durable"
 	"github.com/pawl-go/pawl/journal"
+	"github.com/pawl-go/pawl/task"
 )
 
-// tell logs what has become of an attempt: no value of the run, and no text of an error of its code.
+// tell logs what has become of an attempt, without any value of the run: what its code has returned or panicked with is in
+// its journal.
 func (t *taker) tell(run journal.Taken, err error) {
 	log := t.log.With("run", run.Run.ID, "name", run.Run.Name)
 	var (
@@ -18,6 +19,8 @@ func (t *taker) tell(run journal.Taken, err error) {
 		ended   *durable.EndedError
 		blocked *durable.BlockedError
 		store   *durable.StoreUnavailableError
+		// Of a store, say.
+		panicked *task.PanicError
 	)
 	switch {
 	case err == nil:
@@ -40,7 +43,9 @@ func (t *taker) tell(run journal.Taken, err error) {
 		log.Info("pawl: run was left, and is free for others")
 	case errors.As(err, new(*durable.NonDeterminismError)):
 		log.Error("pawl: run cannot be replayed; it is requeued", "error", err)
+	case errors.As(err, &panicked):
+		log.Error("pawl: run could not be gone on with; it is requeued", "panic", panicked.Whose)
 	default:
-		log.Error("pawl: run could not be gone on with; it is requeued", slog.Any("error", err))
+		log.Error("pawl: run could not be gone on with; it is requeued", "error", err)
 	}
 }
