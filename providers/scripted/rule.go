@@ -61,7 +61,7 @@ func Tool(id, name, arguments string) providers.ToolCall {
 // Fail adds a step that fails.
 func (r Rule) Fail(f Failure) Rule { return r.add(f.step) }
 
-// After delays the first byte of the last step's answer.
+// After delays the first byte of the last step's answer. After, Every and Usage panic if there is no step yet.
 func (r Rule) After(d time.Duration) Rule { return r.change(func(s *step) { s.before = d }) }
 
 // Every puts a pause before each further token of the last step, streamed or not.
@@ -106,7 +106,7 @@ func (r Rule) add(s step) Rule {
 
 func (r Rule) change(f func(*step)) Rule {
 	if len(r.steps) == 0 {
-		return r
+		panic("pawl: scripted: After, Every and Usage are about the step before them: put them behind a Reply or Fail")
 	}
 	r.steps = slices.Clone(r.steps)
 	f(&r.steps[len(r.steps)-1])

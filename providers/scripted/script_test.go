@@ -166,7 +166,7 @@ func TestARequestThatNoRuleAnswers(t *testing.T) {
 			`no rule of the script answers this request (model "gpt-x", 1 messages, the last of the user has 6 characters); the ` +
 				`rules are: on contains "plan" and model "m"; on last contains "draft"`,
 		},
-		"no steps": {scripted.New(scripted.On().After(time.Second)), "the rules are: on any"},
+		"no steps": {scripted.New(scripted.On()), "the rules are: on any"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := tc.script.Provider("fake").Chat(t.Context(), ask("sécret"))

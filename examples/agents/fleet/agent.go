@@ -71,14 +71,14 @@ func ask(prompt string) providers.Request {
 // script is what the model does.
 func script(latency time.Duration) *scripted.Script {
 	return scripted.New(
-		scripted.On(scripted.Contains("Plan: ")).After(latency).ReplyFunc(func(r providers.Request) string {
+		scripted.On(scripted.Contains("Plan: ")).ReplyFunc(func(r providers.Request) string {
 			_, topic, _ := strings.Cut(r.Messages[0].Content, ": ")
 			return fmt.Sprintf("%[1]s, history; %[1]s, causes; %[1]s, open questions", topic)
-		}),
-		scripted.On(scripted.Contains("Search: ")).After(latency).ReplyFunc(func(r providers.Request) string {
+		}).After(latency),
+		scripted.On(scripted.Contains("Search: ")).ReplyFunc(func(r providers.Request) string {
 			_, query, _ := strings.Cut(r.Messages[0].Content, ": ")
 			return "a note on " + query
-		}),
-		scripted.On().After(latency).Reply("A report."),
+		}).After(latency),
+		scripted.On().Reply("A report.").After(latency),
 	)
 }

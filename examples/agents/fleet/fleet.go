@@ -62,6 +62,7 @@ func (f *fleet) run(ctx context.Context) error {
 			return err
 		}
 	}
+	fmt.Fprintf(f.out, "the runs are in %s\n", f.options.store)
 	for i := range f.runs {
 		_, err := client.Start(ctx, f.client, agent, State{Topic: fmt.Sprint("topic ", i+1)}, client.ID(f.prefix+strconv.Itoa(i+1)))
 		if err != nil {

@@ -6,14 +6,16 @@
 //
 //	go run ./examples/agents/fleet
 //
-// It starts four workers as processes of their own and a hundred runs, and shows who runs what until all are done. The runs
-// are in a SQLite file. With a PostgreSQL they may be on many machines: in two terminals,
+// It starts four workers as processes of their own and a hundred runs, and shows who runs what until all are done, about half a
+// minute. The runs are in a SQLite file. With a PostgreSQL they may be on many machines: in two terminals,
 //
 //	go run ./examples/agents/fleet -store postgres://user@localhost/db
 //	go run ./examples/agents/fleet -store postgres://user@localhost/db -role worker
 //
-// The second one adds a worker. The table has the process ids: kill -9 one of them. What its runs had recorded is served to
-// the workers that take them, and what was under way is done again.
+// The second one adds a worker. The table has the process ids: kill -9 one of them. Within seconds the others have its runs.
+// What these had recorded is served, and what was under way is done again. Meanwhile or afterwards look into a run:
+//
+//	go run ./cmd/pawl --store postgres://user@localhost/db runs list
 //
 // The model is a scripted one in the worker's process, and takes its time.
 package main
@@ -56,7 +58,7 @@ func main() {
 	flag.IntVar(&o.workers, "workers", 4, "how many workers to start")
 	flag.IntVar(&o.runs, "runs", 100, "how many runs to start")
 	flag.DurationVar(&o.ttl, "ttl", 5*time.Second, "after how long a worker that hangs is given up; one that is dead is noticed sooner")
-	flag.DurationVar(&o.latency, "latency", 300*time.Millisecond, "how long the model takes for an answer")
+	flag.DurationVar(&o.latency, "latency", 2*time.Second, "how long the model takes for an answer")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -95,6 +97,7 @@ func work(ctx context.Context, o options) error {
 	if err := w.Register(agent); err != nil {
 		return err
 	}
+	log.Printf("worker %s, process %d", o.name, os.Getpid())
 	return w.Run(ctx)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/pawl-go/pawl/journal"
 	"github.com/pawl-go/pawl/journal/postgres/postgrestest"
 )
 
@@ -42,17 +44,38 @@ func TestTheOthersTakeOver(t *testing.T) {
 	program := compiled(t)
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
-			victim := exec.CommandContext(t.Context(), program, "-role", "worker", "-name", "victim", "-store", store, "-ttl", "2s", "-latency", "600ms")
+			victim := exec.CommandContext(t.Context(), program, "-role", "worker", "-name", "victim", "-store", store, "-ttl", "2s", "-latency", "500ms")
 			require.NoError(t, victim.Start())
-			time.AfterFunc(1500*time.Millisecond, func() { _ = victim.Process.Kill() })
+			go func() {
+				awaitHeld(t, store, "victim")
+				_ = victim.Process.Kill()
+			}()
 			var out bytes.Buffer
-			lead := exec.CommandContext(t.Context(), program, "-store", store, "-ttl", "2s", "-workers", "2", "-runs", "60", "-latency", "600ms")
+			lead := exec.CommandContext(t.Context(), program, "-store", store, "-ttl", "2s", "-workers", "2", "-runs", "60", "-latency", "500ms")
 			lead.Stdout, lead.Stderr = &out, &out
 			require.NoError(t, lead.Run(), &out)
 			_ = victim.Wait() // it was killed
 			assert.Contains(t, out.String(), "60 runs have completed")
 			assert.Contains(t, out.String(), "360 steps are recorded, 0 of them twice")
+			assert.NotContains(t, out.String(), "; 0 times a run lost its worker")
 		})
+	}
+}
+
+// awaitHeld waits until a worker has a run under way.
+func awaitHeld(t *testing.T, name, worker string) {
+	store, err := open(t.Context(), name)
+	if !assert.NoError(t, err) {
+		return
+	}
+	defer store.Close()
+	for {
+		page, err := store.List(t.Context(), journal.Query{Status: []journal.Status{journal.Running}})
+		held := slices.ContainsFunc(page.Runs, func(r journal.Run) bool { return strings.HasPrefix(r.Owner, worker+"/") })
+		if held || err != nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
