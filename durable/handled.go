@@ -149,9 +149,12 @@ func reopened(c FailedCall) journal.Event {
 func (r *record) reopen(c FailedCall) {
 	k := callKey{c.Name, c.N}
 	i := lastFailure(r.scopes[c.Scope], k)
-	if i < 0 { // a Once that was not called in the end
+	switch {
+	case i < 0 && r.over(c.Scope, k):
+		return
+	case i < 0: // a Once that was not called in the end
 		r.scopes[c.Scope] = slices.DeleteFunc(slices.Clone(r.scopes[c.Scope]), func(e journal.Event) bool {
-			return e.Kind == journal.StepIntent && callKey{e.Name, e.N} == k && !r.done(c.Scope, k)
+			return e.Kind == journal.StepIntent && callKey{e.Name, e.N} == k
 		})
 		return
 	}
@@ -165,10 +168,10 @@ func (r *record) reopen(c FailedCall) {
 	}
 }
 
-// done reports whether a call of a scope has succeeded.
-func (r *record) done(scope string, k callKey) bool {
+// over reports whether a call of a scope has an outcome.
+func (r *record) over(scope string, k callKey) bool {
 	return slices.ContainsFunc(r.scopes[scope], func(e journal.Event) bool {
-		return e.Kind == journal.StepDone && callKey{e.Name, e.N} == k
+		return (e.Kind == journal.StepDone || e.Kind == journal.StepError) && callKey{e.Name, e.N} == k
 	})
 }
 
