@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -35,12 +36,13 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// dsn names the database. Where no server could be started the benchmark is skipped, and says what is missing.
+// dsn names the database. On a machine without PostgreSQL all is skipped, and says how to get it.
 func dsn(tb testing.TB) string {
 	tb.Helper()
-	if errNoServer != nil {
+	if errors.Is(errNoServer, postgrestest.ErrNoPostgreSQL) {
 		tb.Skip(errNoServer)
 	}
+	require.NoError(tb, errNoServer)
 	return server.DSN()
 }
 

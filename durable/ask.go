@@ -253,16 +253,16 @@ func (q *asking) wait(ctx context.Context) error {
 		case found:
 			return nil
 		case ctx.Err() != nil:
-			return q.late(ctx.Err())
+			return q.late(ctx, ctx.Err())
 		case err == nil:
 			answers = time.Now()
 		case !errors.Is(err, journal.ErrUnavailable):
 			return err
 		case time.Since(answers) > storePatience: // what was sent is there when the store is back
-			return q.late(err)
+			return q.late(ctx, err)
 		}
 		if err := waitUntil(ctx, time.Now().Add(pause), nil); err != nil {
-			return q.late(err)
+			return q.late(ctx, err)
 		}
 	}
 }
@@ -322,8 +322,8 @@ func (q *asking) follow(ctx context.Context) error {
 	return q.refused(RefusedEnded, nil) // and so had the next one
 }
 
-func (q *asking) late(err error) error {
-	if run, lerr := q.state(); lerr == nil {
+func (q *asking) late(ctx context.Context, err error) error {
+	if run, lerr := q.state(ctx); lerr == nil {
 		err = &unansweredError{why: run, err: err}
 	}
 	if q.message.Kind == journal.QueryMessage {
@@ -333,8 +333,8 @@ func (q *asking) late(err error) error {
 }
 
 // state says what keeps the run from answering.
-func (q *asking) state() (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
+func (q *asking) state(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPatience)
 	defer cancel()
 	run, err := q.settings.Store.Load(ctx, q.run)
 	if err != nil {

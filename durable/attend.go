@@ -38,15 +38,13 @@ func Attend(ctx context.Context, e Executable, a *Assignment, leave time.Duratio
 	patience := max(blockedTTLs*a.Settings.withDefaults().LeaseTTL, leave)
 	look := time.NewTicker(max(a.Settings.withDefaults().LeaseTTL/ticksInTTL, time.Millisecond))
 	defer look.Stop()
-	gone, left := ctx.Done(), (<-chan time.Time)(nil)
+	left := make(chan struct{}) // closed when the worker has gone for long enough
+	goes := context.AfterFunc(ctx, func() { time.AfterFunc(leave, func() { close(left) }) })
+	defer goes()
 	for {
 		select {
 		case err := <-done:
 			return a.settle(ctx, err)
-		case <-gone:
-			timer := time.NewTimer(leave)
-			defer timer.Stop()
-			gone, left = nil, timer.C
 		case <-left:
 			return a.abandon(ctx, e, false)
 		case <-look.C:

@@ -28,7 +28,8 @@ type ContinuationChainError struct {
 
 // Error names both runs and the reason.
 func (e *ContinuationChainError) Error() string {
-	return fmt.Sprintf("pawl: run %q was continued as %q, which cannot be followed: %s: start it again under another id", e.RunID, e.Next, e.Reason)
+	return fmt.Sprintf("pawl: run %q was continued as %q, which cannot be followed: %s: start it again under another id",
+		e.RunID, e.Next, e.Reason)
 }
 
 // Unretryable is true.

@@ -32,9 +32,10 @@ func (e *RetryError) Error() string {
 }
 
 // PrepareRetry makes a new run that goes on where a failed one failed, and leaves it pending, in the queue of the failed one if
-// that had one: a worker, or Resume, or Run with the input of the failed one, works on it. Everything recorded is copied and served, handled failures and answers included. What
-// failed and was not handled is called again, and so are the steps behind it in its scope: what the workflow's error wraps
-// counts as not handled, even if it has cleaned up before it returned. Signals that were not consumed are copied, too.
+// that had one: a worker, or Resume, or Run with the input of the failed one, works on it. Everything recorded is copied and
+// served, handled failures and answers included. What failed and was not handled is called again, and so are the steps behind
+// it in its scope: what the workflow's error wraps counts as not handled, even if it has cleaned up before it returned. Signals
+// that were not consumed are copied, too.
 //
 // The new run is complete in itself, and linked to the failed one with journal.RetryOf. It is made in one step, and made
 // once: with the same ids again, PrepareRetry returns what is there. Of a run that was continued as new the last one of the

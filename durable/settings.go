@@ -56,7 +56,7 @@ func (s Settings) fault() error {
 		bad = append(bad, fmt.Errorf("LeaseTTL %v is less than 0: 0 is the default", s.LeaseTTL))
 	}
 	if s.Heartbeat < 0 {
-		bad = append(bad, fmt.Errorf("Heartbeat %v is less than 0: 0 is the default", s.Heartbeat))
+		bad = append(bad, fmt.Errorf("the Heartbeat %v is less than 0: 0 is the default", s.Heartbeat))
 	}
 	if len(bad) == 0 {
 		return nil

@@ -95,7 +95,9 @@ func reasons(t *testing.T, events []journal.Event) []durable.RequeueReason {
 	var all []durable.RequeueReason
 	for _, e := range events {
 		if e.Kind == journal.RunRequeued {
-			var m struct{ Reason durable.RequeueReason }
+			var m struct {
+				Reason durable.RequeueReason `json:"reason"`
+			}
 			require.NoError(t, json.Unmarshal(e.Meta, &m))
 			all = append(all, m.Reason)
 		}
@@ -163,7 +165,7 @@ func TestAnOutageRequeuesTheRun(t *testing.T) {
 	})
 }
 
-// "If an outage outlasts the store's lock_ttl, the lock lapses and the orphan sweep requeues as owner_gone, spending max_retries."
+// "If an outage outlasts the store's lock_ttl, the lock lapses and the orphan sweep requeues as owner_gone, spending max_retries.".
 func TestAnOutageThatOutlastsTheLeaseIsTheLossOfTheOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

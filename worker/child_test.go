@@ -194,7 +194,7 @@ func TestAChildThatContinuesAsNewBeforeItWaitsWakesItsParent(t *testing.T) {
 func TestAChildThatHasLostTooManyOwnersWakesItsParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
-		kill, stop := func() {}, func() {}
+		var kill, stop func()
 		kid := durable.Workflow("kid", func(ctx context.Context, n int) (int, error) {
 			if err := durable.Sleep(ctx, time.Minute); err != nil {
 				return 0, err

@@ -88,7 +88,7 @@ const (
 )
 
 // validate reports every bad field at once.
-func (c *Config) validate() error {
+func (c Config) validate() error {
 	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("pawl: worker.Config."+format, args...))
@@ -116,8 +116,9 @@ func (c *Config) validate() error {
 		field string
 		value int64
 	}{
-		{"Concurrency", int64(c.Concurrency)}, {"LockTTL", int64(c.LockTTL)}, {"Heartbeat", int64(c.Heartbeat)}, {"Poll", int64(c.Poll)},
-		{"PayloadLimit", int64(c.PayloadLimit)}, {"StrandedTimeout", int64(c.StrandedTimeout)}, {"Budgets.PoisonTTL", int64(c.Budgets.PoisonTTL)},
+		{"Concurrency", int64(c.Concurrency)}, {"LockTTL", int64(c.LockTTL)}, {"Heartbeat", int64(c.Heartbeat)},
+		{"Poll", int64(c.Poll)}, {"PayloadLimit", int64(c.PayloadLimit)}, {"StrandedTimeout", int64(c.StrandedTimeout)},
+		{"Budgets.PoisonTTL", int64(c.Budgets.PoisonTTL)},
 	} {
 		if d.value < 0 {
 			bad("%s is negative: 0 is the default", d.field)
@@ -164,7 +165,7 @@ func (c Config) withDefaults() Config {
 }
 
 // settings are how the worker's runs are kept.
-func (c *Config) settings() durable.Settings {
+func (c Config) settings() durable.Settings {
 	return durable.Settings{
 		Store: c.Store, Codec: c.Codec, PayloadLimit: c.PayloadLimit, LeaseTTL: c.LockTTL, Heartbeat: c.Heartbeat, Owner: c.Name,
 		Classifier: c.Classifier, Logger: c.Logger,

@@ -27,6 +27,7 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
+	t.Helper()
 	store := memory.New()
 	c, err := client.New(store, client.Config{})
 	require.NoError(t, err)

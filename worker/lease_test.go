@@ -104,7 +104,7 @@ func TestALeaseIsRenewedForAsLongAsTheRunTakes(t *testing.T) {
 	})
 }
 
-// "a silent stand-down where the store shows the run ended"
+// "a silent stand-down where the store shows the run ended".
 func TestARunThatWasCancelledUnderItsWorkerIsCancelledOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -107,7 +107,7 @@ func TestADelayedRunNeverStartsEarlyAndACancelledOneNever(t *testing.T) {
 	})
 }
 
-// "a run whose name, version or fingerprint no worker serves waits by default"
+// "a run whose name, version or fingerprint no worker serves waits by default".
 func TestRunsThatNobodyServesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

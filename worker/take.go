@@ -61,14 +61,15 @@ func (t *taker) take(ctx context.Context) {
 	var outage pause
 	for {
 		free := t.reserve(ctx)
-		if free == 0 {
+		if free == 0 || ctx.Err() != nil {
+			t.giveBack(free)
 			return
 		}
 		// Who has died is looked for less often than who is due.
 		sweep := time.Since(swept) >= min(t.cfg.Heartbeat, sweepEvery)
 		full, err := t.once(ctx, free, sweep)
 		switch {
-		case ctx.Err() != nil:
+		case err != nil && ctx.Err() != nil:
 			return
 		case err != nil:
 			outage.wait(ctx, t.log, err)
@@ -92,6 +93,8 @@ func (t *taker) take(ctx context.Context) {
 
 // once takes runs for places that were reserved. Full says that there may be more of them.
 func (t *taker) once(ctx context.Context, free int, orphans bool) (full bool, err error) {
+	ctx, done := outlive(ctx)
+	defer done()
 	taken, err := t.store.Take(ctx, journal.Take{
 		Claim: t.claim(), Queue: t.queue.Name, Programs: t.programs, Limit: free, Held: t.queue.Held, Orphans: orphans,
 	})
@@ -104,6 +107,17 @@ func (t *taker) once(ctx context.Context, free int, orphans bool) (full bool, er
 	}
 	t.giveBack(free - len(taken))
 	return len(taken) == free, nil
+}
+
+// outlive returns a context that goes on for a moment when ctx ends: the runs of a take whose outcome is not known would count
+// as lost by their owner.
+func outlive(ctx context.Context) (longer context.Context, done func()) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(leave, cancel) })
+	return longer, func() {
+		stop()
+		cancel()
+	}
 }
 
 func (t *taker) claim() journal.Claim {
@@ -210,6 +224,8 @@ func (t *taker) announce(ctx context.Context) {
 
 // failStranded ends the runs that no worker has served for too long.
 func (t *taker) failStranded(ctx context.Context) error {
+	ctx, done := outlive(ctx)
+	defer done()
 	for {
 		taken, err := t.store.TakeStranded(ctx, journal.Take{Claim: t.claim(), Queue: t.queue.Name, Limit: maxTaken}, t.cfg.StrandedTimeout)
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 
 // waiting is a graph of two nodes, the first of which is named so.
 func waiting(t *testing.T, first string, calls *int) *superstep.Runner[state, update] {
+	t.Helper()
 	b := graph.New("notes", graph.Fields[state, update]())
 	ask := b.Node(first, func(context.Context, state) (update, error) {
 		*calls++

@@ -40,6 +40,7 @@ type update struct {
 }
 
 func runner(t *testing.T, cfg superstep.Config) *superstep.Runner[state, update] {
+	t.Helper()
 	b := graph.New("notes", graph.Fields[state, update]())
 	first := b.Node("first", func(context.Context, state) (update, error) { return update{Notes: []string{"a"}}, nil })
 	second := b.Node("second", func(ctx context.Context, _ state) (update, error) {

@@ -36,7 +36,7 @@ const (
 // field is where it all happens.
 type field struct {
 	t            *testing.T
-	ctx          context.Context
+	ctx          context.Context //nolint:containedctx // of the whole test
 	server       *postgrestest.Server
 	proxy        *proxy
 	folder, self string
@@ -50,6 +50,7 @@ type field struct {
 }
 
 func newField(t *testing.T) *field {
+	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("processes cannot be stopped and woken here")
 	}
@@ -212,7 +213,7 @@ func (f *field) check(runs int) {
 		require.NoError(t, err)
 		seen++
 		if !assert.Equal(t, journal.Completed, run.Status, run.ID) {
-			f.show(run)
+			f.show(run) //nolint:contextcheck // it has the test's
 		}
 		assert.Empty(t, run.Owner, run.ID)
 		terminal, consumed := 0, map[int64]int{}
@@ -230,8 +231,8 @@ func (f *field) check(runs int) {
 				terminal++
 			}
 			var m struct {
-				Reason  durable.RequeueReason
-				Message int64
+				Reason  durable.RequeueReason `json:"reason"`
+				Message int64                 `json:"message"`
 			}
 			if len(e.Meta) > 0 {
 				require.NoError(t, json.Unmarshal(e.Meta, &m))

@@ -84,8 +84,7 @@ func (p *programs) once(ctx context.Context, name string, v int) (int, error) {
 	out, err := durable.Once(ctx, name, func(ctx context.Context) (int, error) {
 		return v, p.calls.note(ctx, "once", name)
 	})
-	var unknown *durable.OutcomeUnknownError
-	if errors.As(err, &unknown) {
+	if _, is := errors.AsType[*durable.OutcomeUnknownError](err); is {
 		return v, nil // look it up: it was made, or will not be
 	}
 	return out, err

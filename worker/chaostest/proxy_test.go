@@ -21,6 +21,7 @@ type proxy struct {
 }
 
 func newProxy(t *testing.T, socket string) *proxy {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	p := &proxy{listener: l, socket: socket, conns: map[net.Conn]struct{}{}}

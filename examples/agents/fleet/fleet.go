@@ -62,7 +62,7 @@ func (f *fleet) run(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintf(f.out, "the runs are in %s\n", f.options.store)
+	f.printf("the runs are in %s\n", f.options.store)
 	for i := range f.runs {
 		_, err := client.Start(ctx, f.client, agent, State{Topic: fmt.Sprint("topic ", i+1)}, client.ID(f.prefix+strconv.Itoa(i+1)))
 		if err != nil {
@@ -89,6 +89,9 @@ func (f *fleet) run(ctx context.Context) error {
 	}
 }
 
+// printf writes to whoever looks; should nobody, the runs go on.
+func (f *fleet) printf(format string, args ...any) { _, _ = fmt.Fprintf(f.out, format, args...) }
+
 // start starts this program as a worker.
 func (f *fleet) start(n int) error {
 	self, err := os.Executable()
@@ -96,7 +99,7 @@ func (f *fleet) start(n int) error {
 		return err
 	}
 	p := &process{name: "w" + strconv.Itoa(n), gone: make(chan struct{})}
-	p.cmd = exec.Command(self, "-role", "worker", "-name", p.name, "-store", f.options.store,
+	p.cmd = exec.Command(self, "-role", "worker", "-name", p.name, "-store", f.options.store, //nolint:gosec,noctx // itself, until it is told to stop
 		"-ttl", f.ttl.String(), "-latency", f.latency.String())
 	p.cmd.Stderr = os.Stderr
 	if err := p.cmd.Start(); err != nil {
@@ -155,11 +158,12 @@ func (f *fleet) show(v view, height int) int {
 	if height > 0 && isTerminal(f.out) {
 		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", height)
 	}
-	fmt.Fprintf(&b, "%5.1f s  %d runs: %d pending, %d running, %d asleep, %d completed, %d failed\n", time.Since(f.begun).Seconds(), f.runs,
-		v.status[journal.Pending], v.status[journal.Running], v.status[journal.Suspended], v.status[journal.Completed], v.status[journal.Failed])
+	fmt.Fprintf(&b, "%5.1f s  %d runs: %d pending, %d running, %d asleep, %d completed, %d failed\n",
+		time.Since(f.begun).Seconds(), f.runs, v.status[journal.Pending], v.status[journal.Running], v.status[journal.Suspended],
+		v.status[journal.Completed], v.status[journal.Failed])
 	lines := 1
 	if !isTerminal(f.out) {
-		fmt.Fprint(f.out, b.String())
+		f.printf("%s", b.String())
 		return lines
 	}
 	line := func(name, pid, state string) {
@@ -177,7 +181,7 @@ func (f *fleet) show(v view, height int) int {
 	for name := range v.held { // of other terminals
 		line(name, "", "works")
 	}
-	fmt.Fprint(f.out, b.String())
+	f.printf("%s", b.String())
 	return lines
 }
 
@@ -211,8 +215,8 @@ func (f *fleet) verdict(ctx context.Context, v view) error {
 			}
 		}
 	}
-	fmt.Fprintf(f.out, "%d runs have completed; %d times a run lost its worker and another one went on with it; %d steps are recorded, %d of them twice\n",
-		v.status[journal.Completed], lost, steps, steps-len(twice))
+	f.printf("%d runs have completed; %d times a run lost its worker and another one went on with it; "+
+		"%d steps are recorded, %d of them twice\n", v.status[journal.Completed], lost, steps, steps-len(twice))
 	if v.status[journal.Completed] != f.runs {
 		return errNotAll
 	}

@@ -60,20 +60,21 @@ func main() {
 	flag.DurationVar(&o.ttl, "ttl", 5*time.Second, "after how long a worker that hangs is given up; one that is dead is noticed sooner")
 	flag.DurationVar(&o.latency, "latency", 2*time.Second, "how long the model takes for an answer")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	var err error
-	switch o.role {
-	case "worker":
-		err = work(ctx, o)
-	case "fleet":
-		err = lead(ctx, o, os.Stdout)
-	default:
-		err = fmt.Errorf(`-role %q: use "fleet" or "worker"`, o.role)
-	}
-	if err != nil && !errors.Is(err, context.Canceled) {
+	if err := run(o); err != nil && !errors.Is(err, context.Canceled) {
 		log.Fatal(err)
 	}
+}
+
+func run(o options) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	switch o.role {
+	case "worker":
+		return work(ctx, o)
+	case "fleet":
+		return lead(ctx, o, os.Stdout)
+	}
+	return fmt.Errorf(`-role %q: use "fleet" or "worker"`, o.role)
 }
 
 // work is the process of a worker.

@@ -20,6 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func compiled(t *testing.T) string {
+	t.Helper()
 	program := filepath.Join(t.TempDir(), "fleet.exe")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -28,6 +29,7 @@ func compiled(t *testing.T) string {
 
 // stores are where the runs may be.
 func stores(t *testing.T) map[string]string {
+	t.Helper()
 	all := map[string]string{"sqlite": filepath.Join(t.TempDir(), "runs.db")}
 	server, err := postgrestest.Start()
 	if err != nil {
@@ -64,6 +66,7 @@ func TestTheOthersTakeOver(t *testing.T) {
 
 // awaitHeld waits until a worker has a run under way.
 func awaitHeld(t *testing.T, name, worker string) {
+	t.Helper()
 	store, err := open(t.Context(), name)
 	if !assert.NoError(t, err) {
 		return

@@ -3,13 +3,13 @@
 package postgrestest
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -68,13 +68,13 @@ func children(pid int) []int {
 	var all []int
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
-		text, err := os.ReadFile(path)
+		text, err := os.ReadFile(path) //nolint:gosec // of the system
 		if err != nil {
 			continue // it has ended
 		}
 		var own, parent int
 		var state string
-		after := string(text[strings.LastIndexByte(string(text), ')')+1:]) // its name may hold anything
+		after := string(text[bytes.LastIndexByte(text, ')')+1:]) // its name may hold anything
 		if _, err := fmt.Sscan(after, &state, &parent); err != nil || parent != pid {
 			continue
 		}

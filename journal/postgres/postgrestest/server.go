@@ -49,7 +49,7 @@ func Start() (*Server, error) {
 }
 
 func (s *Server) begin() error {
-	if err := errors.Join(os.Chmod(s.folder, 0o755), ownFolder(s.folder)); err != nil {
+	if err := errors.Join(os.Chmod(s.folder, 0o755), ownFolder(s.folder)); err != nil { //nolint:gosec // the server may be another user
 		return err
 	}
 	if err := s.program("initdb", "-D", s.data(), "-U", "owner", "-A", "trust", "-E", "UTF8", "--no-locale"); err != nil {
@@ -80,7 +80,7 @@ func (s *Server) data() string { return filepath.Join(s.folder, "data") }
 // keep starts a process that stops the server and removes its files once its standard input ends.
 func (s *Server) keep() error {
 	script := `cat >/dev/null; "$0/pg_ctl" -D "$1/data" -m immediate -w stop >/dev/null 2>&1; rm -rf "$1"`
-	s.gone = exec.Command("sh", "-c", script, s.bin, s.folder)
+	s.gone = exec.Command("sh", "-c", script, s.bin, s.folder) //nolint:gosec,noctx // its own script, which outlives all contexts
 	asServer(s.gone)
 	s.gone.Dir = s.folder
 	in, err := s.gone.StdinPipe()
@@ -97,7 +97,7 @@ func (s *Server) Control(action string, args ...string) error {
 }
 
 func (s *Server) program(name string, args ...string) error {
-	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd := exec.Command(filepath.Join(s.bin, name), args...) //nolint:gosec,noctx // of PostgreSQL
 	cmd.Dir = s.folder
 	asServer(cmd)
 	// To a file: a pipe would be held open by the server.
@@ -132,10 +132,16 @@ func (s *Server) Kill() error {
 // Restart starts the server again after Kill, and returns when it has recovered.
 func (s *Server) Restart() error {
 	const patience, wait = 30 * time.Second, 50 * time.Millisecond
-	for deadline := time.Now().Add(patience); ; time.Sleep(wait) { // the last of its sessions may not be gone yet
+	deadline := time.After(patience)
+	for { // the last of its sessions may not be gone yet
 		err := s.Control("start")
-		if err == nil || time.Now().After(deadline) {
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-deadline:
 			return err
+		case <-time.After(wait):
 		}
 	}
 }
@@ -162,7 +168,7 @@ func programs() (string, error) {
 }
 
 func appendTo(path, text string) error {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0) //nolint:gosec // in its own folder
 	if err != nil {
 		return err
 	}
