@@ -121,3 +121,31 @@ func TestCodeThatCannotBeRunIsNotRegistered(t *testing.T) {
 	cancel()
 	require.ErrorContains(t, w.Run(ctx), `"tripel"`)
 }
+
+// slowly is a store whose takes are done at once, and answered later.
+type slowly struct{ *memory.Store }
+
+func (s slowly) Take(ctx context.Context, t journal.Take) ([]journal.Taken, error) {
+	taken, err := s.Store.Take(ctx, t)
+	select {
+	case <-time.After(500 * time.Millisecond):
+		return taken, err
+	case <-ctx.Done():
+		return nil, &journal.UnavailableError{Op: "take", Unknown: true, Err: ctx.Err()}
+	}
+}
+
+// A worker that ends hears of what it has taken, and frees it: a run is not to count as lost by its owner.
+func TestAWorkerThatEndsFreesWhatItIsAboutToTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		h := f.startMany(1)[0]
+		stop := f.work(worker.Config{Store: slowly{f.store.(*memory.Store)}}, double)
+		time.Sleep(100 * time.Millisecond)
+		stop()
+		run, err := h.Get(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, journal.Pending, run.Status)
+		assert.Empty(t, run.Owner)
+	})
+}
