@@ -271,7 +271,7 @@ func (x *Execution) brokenAttempt(ctx context.Context, err error, code Code) err
 	b := x.settings.budgets()
 	last, attempts := requeue(RequeuedReplay), x.record.requeues.since(b.PoisonTTL)+1
 	if attempts > b.PoisonRetries {
-		last = x.settings.failure(err, code)
+		last = detailed(x.settings.failure(err, code), "attempts", strconv.Itoa(attempts))
 	}
 	if x.record.requeues.unread {
 		attempts = x.unknownAttempts()

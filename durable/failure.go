@@ -160,6 +160,17 @@ func (s Settings) failure(err error, code Code, failed ...FailedCall) journal.Ev
 	return e
 }
 
+// detailed adds to the details of a RunError that was just made.
+func detailed(e journal.Event, name, value string) journal.Event {
+	m, _ := FailureOf(e)
+	if m.Detail == nil {
+		m.Detail = map[string]string{}
+	}
+	m.Detail[name] = value
+	e.Meta = meta(m)
+	return e
+}
+
 // Error is for executors: the event of a task that has failed for good, and the error as replay will give it.
 func (x *Execution) Error(err error) (journal.Event, error) {
 	return x.stepError(err, x.failedIn(err)...)

@@ -240,6 +240,7 @@ func TestAReplayThatFailsSpendsThePoisonBudget(t *testing.T) {
 		var failed *durable.RunFailedError
 		require.ErrorAs(t, err, &failed)
 		assert.Equal(t, durable.CodeReplayFailed, failed.Code)
+		assert.Equal(t, "4", lastFailure(t, f.events("d")).Detail["attempts"])
 		assert.Equal(t, 4, calls)
 		assert.Equal(t, []durable.RequeueReason{durable.RequeuedReplay, durable.RequeuedReplay, durable.RequeuedReplay}, reasons(t, f.events("d")))
 	})
