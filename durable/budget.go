@@ -185,7 +185,7 @@ func Stopped() journal.Event { return requeue(RequeuedStopped) }
 // backoff is how long a worker's run waits after its n-th failed attempt, from 1.
 func backoff(n int) time.Duration {
 	const first, most = 100 * time.Millisecond, time.Minute
-	return min(first<<min(n-1, 16), most)
+	return min(first<<max(min(n-1, 16), 0), most)
 }
 
 // later is the time from which an attempt may follow the n-th one that failed. In a process without a worker, its caller
