@@ -99,7 +99,7 @@ func (f *fleet) start(n int) error {
 		return err
 	}
 	p := &process{name: "w" + strconv.Itoa(n), gone: make(chan struct{})}
-	p.cmd = exec.Command(self, "-role", "worker", "-name", p.name, "-store", f.options.store, //nolint:gosec,noctx // itself, until it is told to stop
+	p.cmd = exec.Command(self, "-role", "worker", "-name", p.name, "-store", f.options.store, //nolint:gosec,noctx // itself
 		"-ttl", f.ttl.String(), "-latency", f.latency.String())
 	p.cmd.Stderr = os.Stderr
 	if err := p.cmd.Start(); err != nil {
