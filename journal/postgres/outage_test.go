@@ -367,14 +367,14 @@ func TestACommitOfUnknownOutcome(t *testing.T) {
 
 // A server that does not answer costs a call its time, and a write has an unknown outcome then.
 func TestAServerThatHangs(t *testing.T) {
-	s := open(t, newSchema(t), postgres.Timeout(200*time.Millisecond))
+	s := open(t, newSchema(t), postgres.Timeout(time.Second))
 	l := held(t, s, "r")
 	conn := attach(t, s.Schema())
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), "SELECT 1 FROM runs FOR UPDATE")
 	require.NoError(t, err)
-	down(t, add(t, s, l, 1), true, "has not answered in 200ms")
+	down(t, add(t, s, l, 1), true, "has not answered in 1s")
 	_, err = s.Renew(t.Context(), l, time.Minute)
 	down(t, err, false, "has not answered")
 	require.Len(t, read(t, s, "r"), 1)
