@@ -102,7 +102,7 @@ func TestServerRestart(t *testing.T) {
 func TestServerAway(t *testing.T) {
 	own(t)
 	schema := newSchema(t)
-	s := open(t, schema, postgres.Timeout(300*time.Millisecond))
+	s := open(t, schema, postgres.Timeout(time.Second))
 	l := held(t, s, "r")
 	require.NoError(t, theServer.own.Control("stop", "-m", "fast"))
 	back := sync.OnceFunc(func() { require.NoError(t, theServer.own.Control("start")) })
