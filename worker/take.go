@@ -93,9 +93,9 @@ func (t *taker) take(ctx context.Context) {
 
 // once takes runs for places that were reserved. Full says that there may be more of them.
 func (t *taker) once(ctx context.Context, free int, orphans bool) (full bool, err error) {
-	ctx, done := outlive(ctx)
+	longer, done := outlive(ctx)
 	defer done()
-	taken, err := t.store.Take(ctx, journal.Take{
+	taken, err := t.store.Take(longer, journal.Take{
 		Claim: t.claim(), Queue: t.queue.Name, Programs: t.programs, Limit: free, Held: t.queue.Held, Orphans: orphans,
 	})
 	if err != nil {
@@ -103,7 +103,7 @@ func (t *taker) once(ctx context.Context, free int, orphans bool) (full bool, er
 		return false, err
 	}
 	for _, run := range taken {
-		t.execute(run)
+		t.execute(ctx, run)
 	}
 	t.giveBack(free - len(taken))
 	return len(taken) == free, nil
@@ -154,12 +154,15 @@ func (t *taker) giveBack(n int) {
 	}
 }
 
-// execute runs a run on a goroutine of its own.
-func (t *taker) execute(run journal.Taken) {
+// execute runs a run on a goroutine of its own, which outlives ctx.
+func (t *taker) execute(ctx context.Context, run journal.Taken) {
 	if run.Was == journal.Running {
 		t.log.Warn("pawl: a run's worker was lost; this worker goes on with it", "run", run.Run.ID, "name", run.Run.Name)
 	}
 	a := &durable.Assignment{Taken: run, Settings: t.settings, Programs: t.programs, Budgets: t.cfg.Budgets}
+	if ctx.Err() != nil { // the worker ends: the run is to be let go of before it does anything
+		a.Drain()
+	}
 	t.mu.Lock()
 	t.active[a] = struct{}{}
 	t.mu.Unlock()
