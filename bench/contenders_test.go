@@ -72,7 +72,7 @@ func newInline(tb testing.TB, store journal.Store) contender {
 		all.Wait()
 		return runs * steps
 	}
-	return contender{name: "pawl", do: run, rows: "SELECT count(*) FROM " + schemaOf(tb) + ".events"}
+	return contender{name: "inline", do: run, rows: "SELECT count(*) FROM " + schemaOf(tb) + ".events"}
 }
 
 // newQueued starts runs with a client, for a worker that takes them, and waits until the last has done its steps.

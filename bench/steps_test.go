@@ -27,8 +27,8 @@ func contenders(tb testing.TB) []contender {
 }
 
 // BenchmarkSteps lets all do the same work by turns, so that a disk or a neighbour that is slow is slow for all of them. What it
-// reports are the medians of the turns: "pawl-x-raw" is how many steps durable.Run does while the bare driver inserts and commits
-// one row, "queued" is the same through a client and a worker.
+// reports are the medians of the turns: "inline-x-raw" is how many steps durable.Run does while the bare driver inserts and
+// commits one row, "queued" is the same through a client and a worker.
 func BenchmarkSteps(b *testing.B) {
 	for _, c := range []struct{ runs, steps int }{{1, 300}, {100, 100}} {
 		b.Run(fmt.Sprintf("runs=%d", c.runs), func(b *testing.B) {
@@ -49,8 +49,8 @@ func BenchmarkSteps(b *testing.B) {
 			for i, it := range all {
 				b.ReportMetric(median(rates[i]), it.name+"/s")
 			}
-			b.ReportMetric(median(quotients(inline, raw)), "pawl-x-raw")
-			b.ReportMetric(median(quotients(inline, dbos)), "pawl-x-dbos")
+			b.ReportMetric(median(quotients(inline, raw)), "inline-x-raw")
+			b.ReportMetric(median(quotients(inline, dbos)), "inline-x-dbos")
 			b.ReportMetric(median(quotients(queued, dbos)), "queued-x-dbos")
 		})
 	}
