@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"context"
 	"iter"
 	"time"
@@ -30,11 +29,11 @@ func (s *Store) Append(ctx context.Context, l journal.Lease, a journal.Append) e
 	case a.After != e.run.Head:
 		return conflict(e, a)
 	}
-	if err := checkEnd(l.Run, a.Events); err != nil {
+	if err := journal.CheckEnd(l.Run, a.Events); err != nil {
 		return err
 	}
 	e.append(a.Events)
-	now := stamp(time.Now())
+	now := journal.Stamp(time.Now())
 	if status := journal.StatusAfter(a.Events); status != "" {
 		e.become(status, a.Due, now)
 		e.rouse(a.Seen, now)
@@ -85,7 +84,7 @@ func (e *entry) append(events []journal.Event) {
 	for _, ev := range events {
 		ev = cloneEvent(ev)
 		e.run.Head++
-		ev.Seq, ev.Time = e.run.Head, stamp(ev.Time)
+		ev.Seq, ev.Time = e.run.Head, journal.Stamp(ev.Time)
 		if ev.Kind == journal.Checkpoint {
 			e.run.Checkpoint = ev.Seq
 		}
@@ -103,28 +102,11 @@ func (e *entry) has(a journal.Append) bool {
 		return false
 	}
 	for i := range a.Events {
-		if !same(&there[i], &a.Events[i]) {
+		if !journal.Same(&there[i], &a.Events[i]) {
 			return false
 		}
 	}
 	return true
-}
-
-// same reports whether an event is the one that is stored.
-func same(stored, e *journal.Event) bool {
-	return stored.Kind == e.Kind && stored.Scope == e.Scope && stored.Name == e.Name && stored.N == e.N &&
-		stored.Time.Equal(stamp(e.Time)) && stored.Took == e.Took && stored.Attempts == e.Attempts &&
-		bytes.Equal(stored.Meta, e.Meta) && bytes.Equal(stored.Payload, e.Payload)
-}
-
-// checkEnd refuses events behind a terminal one.
-func checkEnd(run string, events []journal.Event) error {
-	for i := range len(events) - 1 {
-		if events[i].Kind.Terminal() {
-			return behindEnd(run, events[i], events[i+1])
-		}
-	}
-	return nil
 }
 
 // cloneEvent returns an event that shares no memory with e. Empty and nil are the same to a store.

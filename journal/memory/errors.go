@@ -24,11 +24,6 @@ func conflict(e *entry, a journal.Append) error {
 	return &journal.RefusedError{Run: e.run.ID, Reason: journal.ErrConflict, Detail: detail}
 }
 
-func behindEnd(run string, end, next journal.Event) error {
-	detail := fmt.Sprintf("%s behind %s", next.Kind, end.Kind)
-	return &journal.RefusedError{Run: run, Reason: journal.ErrEnded, Detail: detail}
-}
-
 // quote makes text of any kind and length fit for a message.
 func quote(text string) string {
 	const most = 100

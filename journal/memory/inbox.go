@@ -26,7 +26,7 @@ func (s *Store) Send(ctx context.Context, run string, m journal.Message) (journa
 		return journal.Message{}, ended(e)
 	}
 	m = e.receive(m)
-	s.arrived(e, stamp(time.Now()))
+	s.arrived(e, journal.Stamp(time.Now()))
 	return cloneMessage(m), nil
 }
 
@@ -76,7 +76,7 @@ func (e *entry) receive(m journal.Message) journal.Message {
 		return first
 	}
 	m = cloneMessage(m)
-	m.Seq, m.Time = int64(len(e.inbox))+1, stamp(m.Time)
+	m.Seq, m.Time = int64(len(e.inbox))+1, journal.Stamp(m.Time)
 	e.inbox = append(e.inbox, m)
 	if m.Key != "" {
 		e.keys[m.Key] = m.Seq

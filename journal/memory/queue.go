@@ -35,7 +35,7 @@ func (s *Store) Announce(ctx context.Context, queue string, programs []journal.P
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := stamp(time.Now())
+	now := journal.Stamp(time.Now())
 	for _, p := range programs {
 		s.announced[service{queue, p}] = now
 	}
@@ -49,7 +49,7 @@ func (s *Store) take(ctx context.Context, t journal.Take, wanted func(*entry, ti
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := stamp(time.Now())
+	now := journal.Stamp(time.Now())
 	var ready []*entry
 	held := 0
 	for e := range s.queues[t.Queue] {

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -85,7 +84,7 @@ func (e *entry) become(s journal.Status, due, now time.Time) {
 	case s.Terminal():
 		e.free()
 	case s != journal.Running:
-		e.run.Due = stamp(due)
+		e.run.Due = journal.Stamp(due)
 	}
 }
 
@@ -94,22 +93,19 @@ func (s *Store) lease(e *entry, c journal.Claim, now time.Time) journal.Lease {
 	e.become(journal.Running, time.Time{}, now)
 	s.token++
 	e.token = s.token
-	e.run.Owner, e.run.Until = c.Owner, stamp(now.Add(c.TTL))
+	e.run.Owner, e.run.Until = c.Owner, journal.Stamp(now.Add(c.TTL))
 	return journal.Lease{Run: e.run.ID, Token: e.token, Owner: e.run.Owner, Until: e.run.Until, Head: e.run.Head}
 }
 
 // Create implements journal.Store.
 func (s *Store) Create(ctx context.Context, n journal.NewRun) (journal.Lease, error) {
-	if err := check(ctx, n.Run.ID); err != nil {
+	if err := ctx.Err(); err != nil {
 		return journal.Lease{}, err
 	}
-	if len(n.Events) == 0 || n.Events[0].Kind != journal.RunStart {
-		return journal.Lease{}, fmt.Errorf("pawl: run %s: its first event must be %s", quote(n.Run.ID), journal.RunStart)
-	}
-	if err := checkEnd(n.Run.ID, n.Events); err != nil {
+	if err := n.Check(); err != nil {
 		return journal.Lease{}, err
 	}
-	now := stamp(time.Now())
+	now := journal.Stamp(time.Now())
 	e := &entry{keys: map[string]int64{}, run: journal.Run{
 		ID: n.Run.ID, Kind: n.Run.Kind, Name: n.Run.Name, Version: n.Run.Version, Fingerprint: n.Run.Fingerprint,
 		Thread: n.Run.Thread, Link: n.Run.Link, Queue: n.Run.Queue, Dedup: n.Run.Dedup, Created: now,
@@ -172,7 +168,7 @@ func (s *Store) Acquire(ctx context.Context, run string, c journal.Claim) (journ
 	if err != nil {
 		return journal.Lease{}, err
 	}
-	now := stamp(time.Now())
+	now := journal.Stamp(time.Now())
 	switch {
 	case e.run.Status.Terminal():
 		return journal.Lease{}, ended(e)
@@ -199,9 +195,9 @@ func (s *Store) Renew(ctx context.Context, l journal.Lease, ttl time.Duration) (
 	case e.run.Status.Terminal():
 		return journal.Lease{}, ended(e)
 	}
-	now := stamp(time.Now())
+	now := journal.Stamp(time.Now())
 	if ttl > 0 {
-		e.run.Until = stamp(now.Add(ttl))
+		e.run.Until = journal.Stamp(now.Add(ttl))
 		l.Until = e.run.Until
 		return l, nil
 	}
@@ -227,19 +223,5 @@ func check(ctx context.Context, run string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	switch {
-	case run == "":
-		return fmt.Errorf("pawl: a run's id is empty: give it one of 1 to %d bytes", journal.MaxIDLength)
-	case len(run) > journal.MaxIDLength:
-		return fmt.Errorf("pawl: run %s: the id is too long: give it one of 1 to %d bytes", quote(run), journal.MaxIDLength)
-	}
-	return nil
-}
-
-// stamp is a time as stores keep it.
-func stamp(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
-	}
-	return t.UTC().Truncate(time.Microsecond)
+	return journal.CheckID(run)
 }

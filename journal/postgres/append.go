@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -14,7 +13,7 @@ import (
 // Append implements journal.Store. The events are one row, in one transaction with the appends of other runs that wait at the
 // same time.
 func (s *Store) Append(ctx context.Context, l journal.Lease, a journal.Append) error {
-	if err := checkID(l.Run); err != nil {
+	if err := journal.CheckID(l.Run); err != nil {
 		return err
 	}
 	if err := s.begin(ctx); err != nil {
@@ -199,7 +198,7 @@ func (o *appending) apply(t *tx) error {
 	case o.After != st.head:
 		return conflict(st, o.Append)
 	}
-	if err := checkEnd(st.id, o.Events); err != nil {
+	if err := journal.CheckEnd(st.id, o.Events); err != nil {
 		return err
 	}
 	o.write(t, st)
@@ -247,7 +246,7 @@ func (t *tx) has(st *runState, a journal.Append) (bool, error) {
 			return false, nil
 		}
 		for i := range min(len(there), len(a.Events)-next) {
-			if !same(&there[i], &a.Events[next+i]) {
+			if !journal.Same(&there[i], &a.Events[next+i]) {
 				return false, nil
 			}
 		}
@@ -274,14 +273,7 @@ func (t *tx) eventsBehind(st *runState, after int64) ([]journal.Event, error) {
 func stampAll(events []journal.Event) []journal.Event {
 	events = slices.Clone(events)
 	for i := range events {
-		events[i].Time = stamp(events[i].Time)
+		events[i].Time = journal.Stamp(events[i].Time)
 	}
 	return events
-}
-
-// same reports whether an event is the one that is stored.
-func same(stored, e *journal.Event) bool {
-	return stored.Kind == e.Kind && stored.Scope == e.Scope && stored.Name == e.Name && stored.N == e.N &&
-		stored.Time.Equal(stamp(e.Time)) && stored.Took == e.Took && stored.Attempts == e.Attempts &&
-		bytes.Equal(stored.Meta, e.Meta) && bytes.Equal(stored.Payload, e.Payload)
 }

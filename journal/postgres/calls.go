@@ -1,15 +1,11 @@
 package postgres
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/pawl-go/pawl/journal"
 )
 
 // calls are the queues whose workers a transaction calls, since it has made runs ready. A notification makes those who commit
@@ -159,14 +155,3 @@ func parseCall(payload string) (queue hash, store string, err error) {
 
 // errNoWord is a notification that this package has not sent.
 var errNoWord = errors.New("no word of ours")
-
-// programSum stands for a program in the database.
-func programSum(p journal.Program) []byte {
-	const size = 16
-	var b []byte
-	for _, part := range []string{string(p.Kind), p.Name, p.Version, p.Fingerprint} {
-		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
-	}
-	sum := sha256.Sum256(b)
-	return sum[:size]
-}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,13 +11,7 @@ import (
 // Create implements journal.Store. A Claim without a TTL is none.
 func (s *Store) Create(ctx context.Context, n journal.NewRun) (journal.Lease, error) {
 	id := n.Run.ID
-	if err := checkID(id); err != nil {
-		return journal.Lease{}, err
-	}
-	if len(n.Events) == 0 || n.Events[0].Kind != journal.RunStart {
-		return journal.Lease{}, fmt.Errorf("pawl: run %s: its first event must be %s", quote(id), journal.RunStart)
-	}
-	if err := checkEnd(id, n.Events); err != nil {
+	if err := n.Check(); err != nil {
 		return journal.Lease{}, err
 	}
 	if err := s.begin(ctx); err != nil {
@@ -138,7 +131,7 @@ func programOf(r *journal.Run) []byte {
 	if r.Queue == "" {
 		return nil
 	}
-	return programSum(r.Program())
+	return r.Program().Sum()
 }
 
 // finish makes the lease one that the store has given, if the run is new.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -195,28 +194,6 @@ func conflict(st *runState, a journal.Append) error {
 	return &journal.RefusedError{Run: st.id, Reason: journal.ErrConflict, Detail: detail}
 }
 
-// checkEnd refuses events behind a terminal one.
-func checkEnd(run string, events []journal.Event) error {
-	for i := range len(events) - 1 {
-		if events[i].Kind.Terminal() {
-			detail := fmt.Sprintf("%s behind %s", events[i+1].Kind, events[i].Kind)
-			return &journal.RefusedError{Run: run, Reason: journal.ErrEnded, Detail: detail}
-		}
-	}
-	return nil
-}
-
-// checkID refuses an id that no run can have.
-func checkID(run string) error {
-	switch {
-	case run == "":
-		return fmt.Errorf("pawl: a run's id is empty: give it one of 1 to %d bytes", journal.MaxIDLength)
-	case len(run) > journal.MaxIDLength:
-		return fmt.Errorf("pawl: run %s: the id is too long: give it one of 1 to %d bytes", quote(run), journal.MaxIDLength)
-	}
-	return nil
-}
-
 // quote makes text of any kind and length fit for a message.
 func quote(text string) string {
 	const most = 100
@@ -224,12 +201,4 @@ func quote(text string) string {
 		return fmt.Sprintf("%q... (%d bytes)", text[:most], len(text))
 	}
 	return fmt.Sprintf("%q", text)
-}
-
-// stamp is a time as stores keep it.
-func stamp(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
-	}
-	return t.UTC().Truncate(time.Microsecond)
 }

@@ -15,7 +15,7 @@ import (
 
 // Send implements journal.Store.
 func (s *Store) Send(ctx context.Context, run string, m journal.Message) (journal.Message, error) {
-	if err := checkID(run); err != nil {
+	if err := journal.CheckID(run); err != nil {
 		return journal.Message{}, err
 	}
 	if err := s.begin(ctx); err != nil {
@@ -97,7 +97,7 @@ const insertMessage = `INSERT INTO inbox (run, seq, id, kind, name, key, time, p
 // receive puts a message into a run's inbox.
 func (t *tx) receive(st *runState, m journal.Message) (there journal.Message, id int64) {
 	st.messages++
-	m.Seq, m.Time, m.Payload = st.messages, stamp(m.Time), append([]byte(nil), m.Payload...)
+	m.Seq, m.Time, m.Payload = st.messages, journal.Stamp(m.Time), append([]byte(nil), m.Payload...)
 	id = t.number()
 	t.write(insertMessage, st.key, m.Seq, id, text(m.Kind), text(m.Name), text(m.Key), toTime(m.Time), m.Payload,
 		int64(messageSum(st.id, &m)))

@@ -10,7 +10,7 @@ import (
 // take gives the run to an owner; give is what the owner gets.
 func (st *runState) take(c journal.Claim, t *tx) {
 	st.become(journal.Running, time.Time{}, t.now)
-	st.owner, st.holder, st.until = c.Owner, t.holder, stamp(t.now.Add(c.TTL))
+	st.owner, st.holder, st.until = c.Owner, t.holder, journal.Stamp(t.now.Add(c.TTL))
 }
 
 func (st *runState) give(t *tx) journal.Lease {
@@ -20,7 +20,7 @@ func (st *runState) give(t *tx) journal.Lease {
 
 // Acquire implements journal.Store. A holder whose process has died, or has closed its store, is gone at once.
 func (s *Store) Acquire(ctx context.Context, run string, c journal.Claim) (journal.Lease, error) {
-	if err := checkID(run); err != nil {
+	if err := journal.CheckID(run); err != nil {
 		return journal.Lease{}, err
 	}
 	if err := s.begin(ctx); err != nil {
@@ -72,7 +72,7 @@ func (o *acquisition) apply(t *tx) error {
 // Renew implements journal.Store. With a ttl of 0, the lease is given up for this store even if that cannot be written: it
 // may acquire the run again, while other processes must wait until the lease has run out.
 func (s *Store) Renew(ctx context.Context, l journal.Lease, ttl time.Duration) (journal.Lease, error) {
-	if err := checkID(l.Run); err != nil {
+	if err := journal.CheckID(l.Run); err != nil {
 		return journal.Lease{}, err
 	}
 	o := &renewal{lease: l, ttl: ttl}
@@ -124,7 +124,7 @@ func (o *renewal) apply(t *tx) error {
 		return ended(st)
 	}
 	if o.ttl > 0 {
-		st.until, st.changed = stamp(t.now.Add(o.ttl)), true
+		st.until, st.changed = journal.Stamp(t.now.Add(o.ttl)), true
 		o.given = o.lease
 		o.given.Until = st.until
 		return nil

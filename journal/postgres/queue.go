@@ -96,7 +96,7 @@ func (o *announcing) attempt(c *committer) (unknown bool, err error) {
 func sums(programs []journal.Program) [][]byte {
 	list := make([][]byte, 0, len(programs))
 	for _, p := range programs {
-		list = append(list, programSum(p))
+		list = append(list, p.Sum())
 	}
 	slices.SortFunc(list, slices.Compare)
 	return slices.CompactFunc(list, slices.Equal)

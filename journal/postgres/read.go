@@ -89,7 +89,7 @@ func (s *Store) Load(ctx context.Context, run string) (r journal.Run, err error)
 
 // reading does what reads of one run have in common.
 func (s *Store) reading(ctx context.Context, op, run string, f func(context.Context) error) error {
-	if err := checkID(run); err != nil {
+	if err := journal.CheckID(run); err != nil {
 		return err
 	}
 	err := s.asking(ctx, op, run, f)

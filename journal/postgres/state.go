@@ -61,7 +61,7 @@ func (st *runState) become(s journal.Status, due, now time.Time) {
 	case s.Terminal():
 		st.free()
 	case s != journal.Running:
-		st.due = stamp(due)
+		st.due = journal.Stamp(due)
 	}
 }
 

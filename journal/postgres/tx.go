@@ -149,7 +149,7 @@ func (t *tx) begin(conn *pgx.Conn, holder int64, batch []*request) error {
 	}
 	b.Queue(readCommon, holder, n.numbers).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now, &t.alive, &t.numbers) })
 	err := conn.SendBatch(context.Background(), b).Close()
-	t.now = stamp(t.now)
+	t.now = journal.Stamp(t.now)
 	return err
 }
 

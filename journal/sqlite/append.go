@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -12,7 +11,7 @@ import (
 // Append implements journal.Store. The events are one row, in one transaction with the appends of other runs that wait at
 // the same time.
 func (s *Store) Append(ctx context.Context, l journal.Lease, a journal.Append) error {
-	if err := checkID(l.Run); err != nil {
+	if err := journal.CheckID(l.Run); err != nil {
 		return err
 	}
 	if err := s.begin(ctx); err != nil {
@@ -81,7 +80,7 @@ func (o *appending) apply(t *tx) error {
 	case o.After != st.head:
 		return conflict(st, o.Append)
 	}
-	if err := checkEnd(st.id, o.Events); err != nil {
+	if err := journal.CheckEnd(st.id, o.Events); err != nil {
 		return err
 	}
 	return o.write(t, st)
@@ -95,7 +94,7 @@ func (o *appending) write(t *tx, st *runState) error {
 	if i := journal.CheckpointIn(o.Events); i >= 0 {
 		st.checkpoint = o.After + 1 + int64(i)
 	}
-	now := stamp(time.Now())
+	now := journal.Stamp(time.Now())
 	status := journal.StatusAfter(o.Events)
 	if status != "" {
 		st.become(status, o.Due, now)
@@ -159,18 +158,11 @@ func (t *tx) has(st *runState, a journal.Append) (bool, error) {
 			return false, nil
 		}
 		for i := range min(len(there), len(a.Events)-next) {
-			if !same(&there[i], &a.Events[next+i]) {
+			if !journal.Same(&there[i], &a.Events[next+i]) {
 				return false, nil
 			}
 		}
 		next += len(there)
 	}
 	return true, nil
-}
-
-// same reports whether an event is the one that is stored.
-func same(stored, e *journal.Event) bool {
-	return stored.Kind == e.Kind && stored.Scope == e.Scope && stored.Name == e.Name && stored.N == e.N &&
-		stored.Time.Equal(stamp(e.Time)) && stored.Took == e.Took && stored.Attempts == e.Attempts &&
-		bytes.Equal(stored.Meta, e.Meta) && bytes.Equal(stored.Payload, e.Payload)
 }

@@ -12,7 +12,7 @@ import (
 
 // Delete implements journal.Deleter.
 func (s *Store) Delete(ctx context.Context, run string) error {
-	if err := checkID(run); err != nil {
+	if err := journal.CheckID(run); err != nil {
 		return err
 	}
 	if err := s.begin(ctx); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // Send implements journal.Store.
 func (s *Store) Send(ctx context.Context, run string, m journal.Message) (journal.Message, error) {
-	if err := checkID(run); err != nil {
+	if err := journal.CheckID(run); err != nil {
 		return journal.Message{}, err
 	}
 	if err := s.begin(ctx); err != nil {
@@ -57,7 +57,7 @@ func (o *sending) apply(t *tx) error {
 // it waits for messages.
 func (t *tx) send(st *runState, m journal.Message) (journal.Message, error) {
 	m, added, err := t.receive(st, m)
-	now := stamp(time.Now())
+	now := journal.Stamp(time.Now())
 	if err != nil || !st.rouse(added, now) {
 		return m, err
 	}
@@ -87,7 +87,7 @@ func (t *tx) receive(st *runState, m journal.Message) (there journal.Message, ad
 	if first, ok, err := t.keyed(st, m.Key); ok || err != nil {
 		return first, false, err
 	}
-	m.Time = stamp(m.Time)
+	m.Time = journal.Stamp(m.Time)
 	m.Payload = append([]byte(nil), m.Payload...)
 	if _, err := t.one(t.nextMessage, []any{st.key}, &m.Seq); err != nil {
 		return m, false, err

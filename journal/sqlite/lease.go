@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/pawl-go/pawl/journal"
@@ -13,13 +12,7 @@ import (
 // Create implements journal.Store. A Claim without a TTL is none.
 func (s *Store) Create(ctx context.Context, n journal.NewRun) (journal.Lease, error) {
 	id := n.Run.ID
-	if err := checkID(id); err != nil {
-		return journal.Lease{}, err
-	}
-	if len(n.Events) == 0 || n.Events[0].Kind != journal.RunStart {
-		return journal.Lease{}, fmt.Errorf("pawl: run %s: its first event must be %s", quote(id), journal.RunStart)
-	}
-	if err := checkEnd(id, n.Events); err != nil {
+	if err := n.Check(); err != nil {
 		return journal.Lease{}, err
 	}
 	if err := s.begin(ctx); err != nil {
@@ -50,7 +43,7 @@ func (o *creation) lost(c *committer) { c.tx.forget(o.Run.ID, o.given.Token) }
 
 func (o *creation) apply(t *tx) error {
 	o.given = journal.Lease{}
-	now := stamp(time.Now())
+	now := journal.Stamp(time.Now())
 	st := &runState{id: o.Run.ID, queue: o.Run.Queue}
 	st.become(journal.StatusAfter(o.Events), o.Due, now)
 	st.rouse(len(o.Messages) > 0, now)
@@ -85,7 +78,7 @@ func (o *creation) insert(t *tx, st *runState, now time.Time) error {
 	}
 	var program []byte
 	if r.Queue != "" {
-		program = digest(r.Program())
+		program = r.Program().Sum()
 	}
 	t.wrote = true
 	made, err := t.one(t.insertRun, []any{
@@ -123,14 +116,14 @@ func (o *creation) deduplicate(t *tx) error {
 func (t *tx) lease(st *runState, c journal.Claim, now time.Time) (journal.Lease, error) {
 	st.become(journal.Running, time.Time{}, now)
 	st.token++
-	st.owner, st.holder, st.until = c.Owner, t.store.owners.name, stamp(now.Add(c.TTL))
+	st.owner, st.holder, st.until = c.Owner, t.store.owners.name, journal.Stamp(now.Add(c.TTL))
 	t.pending[st.id] = &lease{key: st.key, token: st.token, head: st.head, until: st.until}
 	return journal.Lease{Run: st.id, Token: st.token, Owner: st.owner, Until: st.until, Head: st.head}, t.save(st)
 }
 
 // Acquire implements journal.Store. A holder whose process has died, or has closed its store, is gone at once.
 func (s *Store) Acquire(ctx context.Context, run string, c journal.Claim) (journal.Lease, error) {
-	if err := checkID(run); err != nil {
+	if err := journal.CheckID(run); err != nil {
 		return journal.Lease{}, err
 	}
 	if err := s.begin(ctx); err != nil {
@@ -161,7 +154,7 @@ func (o *acquisition) apply(t *tx) error {
 	if err != nil {
 		return err
 	}
-	now := stamp(time.Now())
+	now := journal.Stamp(time.Now())
 	switch {
 	case st.status.Terminal():
 		return ended(st)
@@ -175,7 +168,7 @@ func (o *acquisition) apply(t *tx) error {
 // Renew implements journal.Store. With a ttl of 0, the lease is given up for this store even if that cannot be written: it
 // may acquire the run again, while other processes must wait until the lease has run out.
 func (s *Store) Renew(ctx context.Context, l journal.Lease, ttl time.Duration) (journal.Lease, error) {
-	if err := checkID(l.Run); err != nil {
+	if err := journal.CheckID(l.Run); err != nil {
 		return journal.Lease{}, err
 	}
 	o := &renewal{lease: l, ttl: ttl}
@@ -218,9 +211,9 @@ func (o *renewal) apply(t *tx) error {
 	case st.status.Terminal():
 		return ended(st)
 	}
-	now := stamp(time.Now())
+	now := journal.Stamp(time.Now())
 	if o.ttl > 0 {
-		st.until = stamp(now.Add(o.ttl))
+		st.until = journal.Stamp(now.Add(o.ttl))
 		if l := t.given(st.id); l != nil {
 			l.until = st.until
 		}

@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"time"
 
 	"github.com/pawl-go/pawl/journal"
@@ -54,15 +52,4 @@ func (t *tx) wake(st *runState, now time.Time) error {
 	}
 	t.woken[st.queue] = changes
 	return nil
-}
-
-// digest stands for a program in indexes.
-func digest(p journal.Program) []byte {
-	const length = 16
-	var b []byte
-	for _, part := range []string{string(p.Kind), p.Name, p.Version, p.Fingerprint} {
-		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
-	}
-	sum := sha256.Sum256(b)
-	return sum[:length]
 }

@@ -17,7 +17,7 @@ import (
 func (s *Store) Take(ctx context.Context, t journal.Take) ([]journal.Taken, error) {
 	o := &taking{Take: t}
 	for _, p := range t.Programs {
-		o.programs = append(o.programs, digest(p))
+		o.programs = append(o.programs, p.Sum())
 	}
 	slices.SortFunc(o.programs, bytes.Compare)
 	o.programs = slices.CompactFunc(o.programs, bytes.Equal)
@@ -100,7 +100,7 @@ func (o *taking) wants(program []byte) bool {
 func (o *taking) apply(t *tx) error {
 	o.taken = nil
 	v := t.store.view()
-	v.now = stamp(v.now)
+	v.now = journal.Stamp(v.now)
 	ready, err := o.candidates(t, v)
 	if err != nil {
 		return t.broken(err)
@@ -257,7 +257,7 @@ func (s *Store) Announce(ctx context.Context, queue string, programs []journal.P
 	defer s.end()
 	o := &announcement{queue: queue}
 	for _, p := range programs {
-		o.programs = append(o.programs, digest(p))
+		o.programs = append(o.programs, p.Sum())
 	}
 	return s.committer.do(ctx, o, 0)
 }
@@ -271,7 +271,7 @@ func (*announcement) op() string  { return "announce" }
 func (*announcement) run() string { return "" }
 
 func (o *announcement) apply(t *tx) error {
-	now := stamp(time.Now())
+	now := journal.Stamp(time.Now())
 	for _, program := range o.programs {
 		if err := t.exec(t.announce, program, o.queue, micros(now)); err != nil {
 			return err
