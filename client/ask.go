@@ -11,7 +11,7 @@ import (
 //	size, err := client.Update[int](ctx, h, "add", "tea")
 //
 // It waits until the run has handled the update, for which a worker must take the run: bound it with a deadline of ctx. With
-// durable.UpdateKey asking again is harmless. Of a run that was continued as new, the last one of the chain is asked.
+// durable.SendKey asking again is harmless. Of a run that was continued as new, the last one of the chain is asked.
 //
 // Errors: a *durable.UpdateRejectedError, whose Reason says why, if the run has not taken the update and is as it was; a
 // *durable.UpdateFailedError if the handler has failed; a *durable.UpdateTimeoutError if ctx has ended before, and the update

@@ -23,7 +23,7 @@ func TestUpdatesChangeARunAndQueriesReadIt(t *testing.T) {
 		require.NoError(t, err)
 		defer attend(t.Context(), store, cart, "c")()
 		for range 2 {
-			size, err := client.Update[int](t.Context(), h, "add", "milk", durable.UpdateKey("k"))
+			size, err := client.Update[int](t.Context(), h, "add", "milk", durable.SendKey("k"))
 			require.NoError(t, err)
 			assert.Equal(t, 2, size, "the same key is the same update")
 		}
@@ -67,7 +67,7 @@ func TestUpdatesAndQueriesThatNobodyHandlesEndWithTheirContext(t *testing.T) {
 		require.NoError(t, err)
 		short, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err = client.Update[int](short, h, "add", "milk", durable.UpdateKey("k"))
+		_, err = client.Update[int](short, h, "add", "milk", durable.SendKey("k"))
 		late := as[*durable.UpdateTimeoutError](t, err)
 		assert.True(t, late.Timeout())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -75,7 +75,7 @@ func TestUpdatesAndQueriesThatNobodyHandlesEndWithTheirContext(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 
 		defer attend(t.Context(), store, cart, "c")()
-		size, err := client.Update[int](t.Context(), h, "add", "milk", durable.UpdateKey(late.Key))
+		size, err := client.Update[int](t.Context(), h, "add", "milk", durable.SendKey(late.Key))
 		require.NoError(t, err)
 		assert.Equal(t, 2, size, "it is the update that was sent before")
 	})

@@ -88,7 +88,7 @@ func ExampleHandle_Signal() {
 
 	// Sent twice with one key it counts once.
 	for range 2 {
-		if err := h.Signal(ctx, "name", "Ada", durable.SignalKey("name-1")); err != nil && !errors.Is(err, journal.ErrEnded) {
+		if err := h.Signal(ctx, "name", "Ada", durable.SendKey("name-1")); err != nil && !errors.Is(err, journal.ErrEnded) {
 			fmt.Println(err)
 		}
 	}

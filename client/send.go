@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-go/pawl/durable"
 )
 
-// Signal sends a value to whoever waits for the signal of that name in a run, now or later. durable.SignalKey makes sending it
+// Signal sends a value to whoever waits for the signal of that name in a run, now or later. durable.SendKey makes sending it
 // twice harmless. Of a run that was continued as new, the last one of the chain gets it.
 //
 // Errors: a *RunNotFoundError, a *RunFinishedError, a *durable.OptionError if name or key is not usable or the client has not

@@ -19,7 +19,7 @@ func TestASignalReachesTheRun(t *testing.T) {
 	h, err := client.Start(t.Context(), c, echo, "say ", client.ID("e"))
 	require.NoError(t, err)
 	for range 2 {
-		require.NoError(t, h.Signal(t.Context(), "word", "hello", durable.SignalKey("k")))
+		require.NoError(t, h.Signal(t.Context(), "word", "hello", durable.SendKey("k")))
 	}
 	works(t.Context(), store, echo, "e")
 	got, err := h.Result(t.Context())

@@ -13,12 +13,6 @@ import (
 
 // How others ask a run something: a message, and then the event that answers it.
 
-// UpdateKey makes an update that is sent twice one update: who sends it again is told what came of the first one. Keys that
-// begin with "pawl:" are taken, and an *OptionError of Update.
-func UpdateKey(key string) SendOption {
-	return sendOption(func(o *sendOptions) { o.key, o.keyOption = key, "UpdateKey" })
-}
-
 // UpdateRejectedError says that a run has not taken an update, and is as it was.
 type UpdateRejectedError struct {
 	RunID, Name string
@@ -60,7 +54,7 @@ func (e *UpdateFailedError) Unretryable() bool { return true }
 // reach for half a minute. It may still do so.
 type UpdateTimeoutError struct {
 	RunID, Name string
-	// Key is that of UpdateKey, or one that was made up: with it the same update can be waited for again.
+	// Key is that of SendKey, or one that was made up: with it the same update can be waited for again.
 	Key string
 	// Err is the context's error, or that of the store where that was away for too long; its text also says how the run stands.
 	Err error
@@ -69,7 +63,7 @@ type UpdateTimeoutError struct {
 // Error names the run and the update, and says what to do.
 func (e *UpdateTimeoutError) Error() string {
 	return fmt.Sprintf("pawl: run %q: update %q was sent, and not handled before its caller stopped waiting (%v): it may still be: "+
-		"ask again with durable.UpdateKey(%q), which does not send it twice", e.RunID, e.Name, e.Err, e.Key)
+		"ask again with durable.SendKey(%q), which does not send it twice", e.RunID, e.Name, e.Err, e.Key)
 }
 
 // Unwrap returns Err.
@@ -120,7 +114,7 @@ func refusedText(what, how, run, name string, reason Refusal, err error) string 
 //
 // The workflow says with HandleUpdate what that does. Update sends the argument and waits until the run has handled it, for
 // which somebody must run it: a worker, which takes a run that waits at once, or whoever calls Run. When ctx ends first the
-// update may still be handled. With UpdateKey asking again is harmless: the same key is the same update.
+// update may still be handled. With SendKey asking again is harmless: the same key is the same update.
 // If the run was continued as new, the last run of the chain is asked.
 //
 // Errors: an *UpdateRejectedError, an *UpdateFailedError, an *UpdateTimeoutError; a *journal.NotFoundError, a
@@ -225,7 +219,7 @@ func (q *asking) send(ctx context.Context) error {
 		}
 		switch {
 		case err == nil && (sent.Kind != q.message.Kind || sent.Name != q.message.Name):
-			return &OptionError{Call: "UpdateKey", Name: q.message.Key, Err: errOtherKey}
+			return &OptionError{Call: "SendKey", Name: q.message.Key, Err: errOtherKey}
 		case err == nil:
 			q.message = sent
 			return nil

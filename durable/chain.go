@@ -131,7 +131,8 @@ func forward(ctx context.Context, s Settings, id, next string) error {
 	var along []journal.Message
 	for i, m := range inbox {
 		switch {
-		case m.Kind == journal.AnswerMessage, m.Kind == journal.ChildMessage, m.Kind == journal.ResumeMessage:
+		case m.Kind == journal.AnswerMessage, m.Kind == journal.ChildMessage, m.Kind == journal.ChainMessage,
+			m.Kind == journal.ResumeMessage:
 		case m.Kind == journal.PauseMessage && (!paused || laterPause(inbox[i+1:])):
 		default:
 			along = append(along, m)

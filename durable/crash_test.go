@@ -123,9 +123,9 @@ func drive(t *testing.T, store journal.Store, c *counter) ([]string, error) {
 					err = nil
 				}
 			case w.Signal != "":
-				err = durable.Signal(ctx, store, suspended.RunID, w.Signal, "sig", durable.SignalKey("once"))
+				err = durable.Signal(ctx, store, suspended.RunID, w.Signal, "sig", durable.SendKey("once"))
 			case w.Child != "":
-				err = durable.Signal(ctx, store, w.Child, "go", "kid", durable.SignalKey("once"))
+				err = durable.Signal(ctx, store, w.Child, "go", "kid", durable.SendKey("once"))
 			}
 			if err != nil {
 				return nil, err

@@ -64,9 +64,9 @@ func ExampleHandleUpdate() {
 	done := work(ctx, store, order, "order-7", "ada")
 
 	// Somewhere else:
-	price, err := durable.Update[int](ctx, store, "order-7", "add", "tea", durable.UpdateKey("click-1"))
+	price, err := durable.Update[int](ctx, store, "order-7", "add", "tea", durable.SendKey("click-1"))
 	fmt.Println(price, err)
-	price, err = durable.Update[int](ctx, store, "order-7", "add", "tea", durable.UpdateKey("click-1")) // sent again, it counts once
+	price, err = durable.Update[int](ctx, store, "order-7", "add", "tea", durable.SendKey("click-1")) // sent again, it counts once
 	fmt.Println(price, err)
 	_, err = durable.Update[int](ctx, store, "order-7", "add", "")
 	fmt.Println(err)

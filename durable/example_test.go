@@ -115,8 +115,8 @@ func ExampleSignal() {
 	})
 	_, err := durable.Run(ctx, store, cart, "cart-1", 2)
 	fmt.Println(errors.As(err, new(*durable.SuspendedError)))
-	_ = durable.Signal(ctx, store, "cart-1", "add", "tea", durable.SignalKey("click-1"))
-	_ = durable.Signal(ctx, store, "cart-1", "add", "tea", durable.SignalKey("click-1")) // sent again, it counts once
+	_ = durable.Signal(ctx, store, "cart-1", "add", "tea", durable.SendKey("click-1"))
+	_ = durable.Signal(ctx, store, "cart-1", "add", "tea", durable.SendKey("click-1")) // sent again, it counts once
 	_ = durable.Signal(ctx, store, "cart-1", "add", "milk")
 	fmt.Println(durable.Run(ctx, store, cart, "cart-1", 2))
 	// Output:

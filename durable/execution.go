@@ -348,7 +348,7 @@ func (x *Execution) outbox(events []journal.Event) []journal.Letter {
 	switch last := events[len(events)-1].Kind; {
 	case last == journal.RunContinued && x.Run().Queue != "":
 		return []journal.Letter{{Run: x.next, Message: journal.Message{
-			Kind: journal.ResumeMessage, Key: continuedKey, Time: Now(),
+			Kind: journal.ChainMessage, Name: x.id, Key: ownKeys + "chain", Time: Now(),
 		}}}
 	case last.Terminal() && (x.settings.assigned != nil || x.Run().Queue != ""): // else who has it waits with it
 		return childEnded(x.id, x.parent)

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-go/pawl/journal"
 )
 
-// SendOption is an option of Signal, Update and Query: Using, and SignalKey or UpdateKey.
+// SendOption is an option of Signal, Update and Query: Using and SendKey.
 type SendOption interface{ applySend(o *sendOptions) }
 
 // RunOption is an option of Run and Resume: Using or AnyVersion.
@@ -31,20 +31,17 @@ func (u using) applySend(o *sendOptions) { o.settings = Settings(u) }
 func (u using) applyRun(o *runOptions)   { o.settings = Settings(u) }
 
 type sendOptions struct {
-	settings  Settings
-	key       string
-	keyOption string // which has set it
+	settings Settings
+	key      string
 }
 
 type sendOption func(o *sendOptions)
 
 func (f sendOption) applySend(o *sendOptions) { f(o) }
 
-// SignalKey makes sending a signal twice harmless: of the signals of one run with the same key only the first counts. Keys
-// that begin with "pawl:" are taken, and an *OptionError of Signal.
-func SignalKey(key string) SendOption {
-	return sendOption(func(o *sendOptions) { o.key, o.keyOption = key, "SignalKey" })
-}
+// SendKey makes sending twice harmless: of what is sent to one run with the same key only the first counts. Who sends an update
+// or a query again is told what came of the first one. Keys that begin with "pawl:" are taken, and an *OptionError.
+func SendKey(key string) SendOption { return sendOption(func(o *sendOptions) { o.key = key }) }
 
 // ownKeys begins the keys of messages that are sent by this package itself.
 const ownKeys = "pawl:"
@@ -63,7 +60,7 @@ func newSendOptions[O SendOption](store journal.Store, opts []O) (sendOptions, e
 		return o, err
 	}
 	if strings.HasPrefix(o.key, ownKeys) {
-		return o, &OptionError{Call: o.keyOption, Name: o.key, Err: errOwnKey}
+		return o, &OptionError{Call: "SendKey", Name: o.key, Err: errOwnKey}
 	}
 	o.settings.Store = store
 	o.settings = o.settings.withDefaults()

@@ -40,15 +40,12 @@ func sendPause(
 	return send(ctx, o.settings, id, m)
 }
 
-// continuedKey is the key of the message that wakes the next run of a chain.
-const continuedKey = ownKeys + "continued"
-
 // pausing is what a message makes of a run that is paused or not.
 func pausing(paused bool, m journal.Message) bool {
-	switch {
-	case m.Kind == journal.PauseMessage:
+	switch m.Kind {
+	case journal.PauseMessage:
 		return true
-	case m.Kind == journal.ResumeMessage && m.Key != continuedKey:
+	case journal.ResumeMessage:
 		return false
 	}
 	return paused

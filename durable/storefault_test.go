@@ -324,7 +324,7 @@ func TestOptionsFromOutside(t *testing.T) {
 		asError[*durable.SuspendedError](t, err) // in either order
 	}
 
-	err = durable.Signal(t.Context(), store, "r", "s", 1, durable.SignalKey("pawl:cancel"))
+	err = durable.Signal(t.Context(), store, "r", "s", 1, durable.SendKey("pawl:cancel"))
 	asError[*durable.OptionError](t, err) // or it would take the place of a cancel
 	require.NoError(t, durable.Cancel(t.Context(), store, "r", ""))
 	assert.Equal(t, journal.Cancelled, status(t, store, "r"))

@@ -125,11 +125,11 @@ func TestAKeyMakesSendingTwiceHarmless(t *testing.T) {
 	_, err := durable.Run(t.Context(), store, listener, "r", 2)
 	asError[*durable.SuspendedError](t, err)
 	for _, v := range []string{"a", "a again"} {
-		require.NoError(t, durable.Signal(t.Context(), store, "r", "s", v, durable.SignalKey("k")))
+		require.NoError(t, durable.Signal(t.Context(), store, "r", "s", v, durable.SendKey("k")))
 	}
 	_, err = durable.Run(t.Context(), store, listener, "r", 2)
 	asError[*durable.SuspendedError](t, err)
-	require.NoError(t, durable.Signal(t.Context(), store, "r", "s", "a last time", durable.SignalKey("k")))
+	require.NoError(t, durable.Signal(t.Context(), store, "r", "s", "a last time", durable.SendKey("k")))
 	_, err = durable.Run(t.Context(), store, listener, "r", 2)
 	asError[*durable.SuspendedError](t, err)
 }

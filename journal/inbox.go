@@ -30,4 +30,5 @@ const (
 	UpdateMessage MessageKind = "update" // an argument for the update handler of that name
 	QueryMessage  MessageKind = "query"  // an argument for the query handler of that name
 	ChildMessage  MessageKind = "child"  // the run of that name, which this one has started, has ended
+	ChainMessage  MessageKind = "chain"  // the run of that name, which this one continues, has ended
 )

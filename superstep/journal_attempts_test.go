@@ -281,7 +281,7 @@ func TestJournal_SignalsAndSleepsInsideNodes(t *testing.T) {
 		require.Equal(t, []string{"news"}, asError[*durable.SuspendedError](t, o.err).Signals())
 		require.Equal(t, []string{"news"}, only[*task.RunSuspended](o.events)[0].Signals)
 		for _, v := range []string{"1", "2", "2", "3"} {
-			require.NoError(t, durable.Signal(t.Context(), store, "r", "news", v, durable.SignalKey("k"+v)))
+			require.NoError(t, durable.Signal(t.Context(), store, "r", "news", v, durable.SendKey("k"+v)))
 		}
 		o = play(t.Context(), t, g, stored(store), st{}, in("r"))
 		require.NoError(t, o.err)

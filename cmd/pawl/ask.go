@@ -63,7 +63,7 @@ func (c *updateCmd) Run(ctx context.Context, s *session) error {
 	return c.ask(ctx, s, "update", func(ctx context.Context, run client.Target, arg json.RawMessage) (*answerTo, error) {
 		var opts []durable.SendOption
 		if c.Key != "" {
-			opts = append(opts, durable.UpdateKey(string(c.Key)))
+			opts = append(opts, durable.SendKey(string(c.Key)))
 		}
 		result, err := client.Update[json.RawMessage](ctx, run, string(c.Name), arg, opts...)
 		return &answerTo{Run: run.ID(), Update: string(c.Name), Result: result}, err

@@ -90,7 +90,6 @@ type pause struct {
 
 // pauseIn is the pause that the messages of a run are about; nil if it is not paused.
 func pauseIn(inbox []journal.Message) *pause {
-	const ofChain = "pawl:continued" // wakes the next run of a chain, and ends no pause
 	var p *pause
 	for _, m := range inbox {
 		switch {
@@ -99,7 +98,7 @@ func pauseIn(inbox []journal.Message) *pause {
 			if len(m.Payload) > 0 && json.Unmarshal(m.Payload, &p.reason) != nil {
 				p.reason = encoded
 			}
-		case m.Kind == journal.ResumeMessage && m.Key != ofChain:
+		case m.Kind == journal.ResumeMessage:
 			p = nil
 		}
 	}

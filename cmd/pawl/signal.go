@@ -58,7 +58,7 @@ func (c *signalCmd) Run(ctx context.Context, s *session) error {
 		}
 		var opts []durable.SendOption
 		if c.Key != "" {
-			opts = append(opts, durable.SignalKey(string(c.Key)))
+			opts = append(opts, durable.SendKey(string(c.Key)))
 		}
 		if err := runs.Signal(ctx, id, name, value, opts...); err != nil {
 			return s.explained(err)

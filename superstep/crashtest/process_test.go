@@ -189,7 +189,7 @@ func drive(
 			case w.Question != "":
 				err = r.Answer(ctx, id, w.Question, "yes to "+w.Question)
 			case w.Signal != "":
-				err = durable.Signal(ctx, store, id, w.Signal, "news", durable.SignalKey("the news"))
+				err = durable.Signal(ctx, store, id, w.Signal, "news", durable.SendKey("the news"))
 			}
 			var refused *durable.AnswerError
 			if errors.As(err, &refused) && refused.Reason == durable.AlreadyAnswered {

@@ -142,13 +142,13 @@ func (f *field) drive(i int) {
 	var all sync.WaitGroup
 	for n := range o.Signals {
 		again(f, "signal "+id, func(ctx context.Context) (any, error) {
-			return nil, h.Signal(ctx, "paid", n, durable.SignalKey(fmt.Sprint("s", n)))
+			return nil, h.Signal(ctx, "paid", n, durable.SendKey(fmt.Sprint("s", n)))
 		})
 	}
 	for n := range o.Updates {
 		all.Go(func() {
 			again(f, "update "+id, func(ctx context.Context) (int, error) {
-				return client.Update[int, int](ctx, h, "add", n, durable.SignalKey(fmt.Sprint("u", n)))
+				return client.Update[int, int](ctx, h, "add", n, durable.SendKey(fmt.Sprint("u", n)))
 			})
 		})
 	}
