@@ -166,10 +166,9 @@ func (a *Assignment) Strand(ctx context.Context, waited time.Duration) error {
 	}
 	x.record = &record{run: a.Taken.Run}
 	err = &NoWorkerError{RunID: x.id, Program: p, Waited: waited}
-	e := x.settings.failure(err, CodeNoWorker)
-	m, _ := FailureOf(e) // it was just made
-	m.Detail = map[string]string{"name": p.Name, "version": p.Version, "fingerprint": p.Fingerprint, "queue": a.Taken.Run.Queue}
-	e.Meta = meta(m)
+	e := detailed(x.settings.failure(err, CodeNoWorker), func(m *FailureMeta) {
+		m.Detail = map[string]string{"name": p.Name, "version": p.Version, "fingerprint": p.Fingerprint, "queue": a.Taken.Run.Queue}
+	})
 	return x.Finish(ctx, e, time.Time{})
 }
 

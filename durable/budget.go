@@ -160,18 +160,16 @@ func (e *ExhaustedError) Unretryable() bool { return true }
 
 // exhausted is the event of a run that has used up a budget.
 func (s Settings) exhausted(err *ExhaustedError) journal.Event {
-	code, details := CodeMaxRetries, map[string]string{"attempts": strconv.Itoa(err.Attempts), "cause": string(err.Reason)}
+	code := CodeMaxRetries
 	if err.Reason == RequeuedStore {
 		code = CodeStoreDown
 	}
-	e := s.failure(err, code)
-	m, _ := FailureOf(e) // it was just made
-	m.Detail = details
-	if err.Reason == RequeuedBlocked {
-		m.Type = "EventLoopBlocked" // what Pyrula calls it
-	}
-	e.Meta = meta(m)
-	return e
+	return detailed(s.failure(err, code), func(m *FailureMeta) {
+		m.Detail = map[string]string{"attempts": strconv.Itoa(err.Attempts), "cause": string(err.Reason)}
+		if err.Reason == RequeuedBlocked {
+			m.Type = "EventLoopBlocked" // what Pyrula calls it
+		}
+	})
 }
 
 // requeue is the event of an attempt that is given up.
@@ -271,7 +269,9 @@ func (x *Execution) brokenAttempt(ctx context.Context, err error, code Code) err
 	b := x.settings.budgets()
 	last, attempts := requeue(RequeuedReplay), x.record.requeues.since(b.PoisonTTL)+1
 	if attempts > b.PoisonRetries {
-		last = detailed(x.settings.failure(err, code), "attempts", strconv.Itoa(attempts))
+		last = detailed(x.settings.failure(err, code), func(m *FailureMeta) {
+			m.Detail = map[string]string{"attempts": strconv.Itoa(attempts)}
+		})
 	}
 	if x.record.requeues.unread {
 		attempts = x.unknownAttempts()

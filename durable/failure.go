@@ -160,13 +160,10 @@ func (s Settings) failure(err error, code Code, failed ...FailedCall) journal.Ev
 	return e
 }
 
-// detailed adds to the details of a RunError that was just made.
-func detailed(e journal.Event, name, value string) journal.Event {
+// detailed is a RunError that was just made, of which more is to be said.
+func detailed(e journal.Event, say func(m *FailureMeta)) journal.Event {
 	m, _ := FailureOf(e)
-	if m.Detail == nil {
-		m.Detail = map[string]string{}
-	}
-	m.Detail[name] = value
+	say(&m)
 	e.Meta = meta(m)
 	return e
 }

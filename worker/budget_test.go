@@ -139,54 +139,38 @@ func TestProgressRefillsTheBudgetOfLostOwners(t *testing.T) {
 	})
 }
 
-// An outage that is over before the lease ends requeues the run as store_unavailable.
-func TestAnOutageRequeuesTheRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t)
-		process := journaltest.NewFaulty(f.store)
-		calls := 0
-		wf := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
-			return durable.Step(ctx, "step", func(context.Context) (int, error) {
-				if calls++; calls == 1 {
-					process.Outage(true)
-					time.AfterFunc(5*time.Second, func() { process.Outage(false) })
-				}
-				return 2 * n, nil
+// "If an outage outlasts the store's lock_ttl, the lock lapses and the orphan sweep requeues as owner_gone, spending max_retries."
+// One that is over before requeues the run as store_unavailable.
+func TestAnOutageRequeuesTheRunForWhatItHasOutlasted(t *testing.T) {
+	for reason, lasts := range map[durable.RequeueReason]time.Duration{
+		durable.RequeuedStore: 5 * time.Second,
+		durable.RequeuedOwner: 5 * time.Minute,
+	} {
+		t.Run(string(reason), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				process := journaltest.NewFaulty(f.store)
+				calls := 0
+				wf := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
+					return durable.Step(ctx, "step", func(context.Context) (int, error) {
+						if calls++; calls == 1 {
+							process.Outage(true)
+							time.AfterFunc(lasts, func() { process.Outage(false) })
+						}
+						return 2 * n, nil
+					})
+				})
+				defer f.work(worker.Config{Store: process}, wf)()
+				h, err := client.Start(t.Context(), f.c, double, 4, client.ID("d"))
+				require.NoError(t, err)
+				out, err := h.Result(t.Context())
+				require.NoError(t, err)
+				assert.Equal(t, 8, out)
+				assert.Equal(t, 2, calls, "a step whose outcome was not written is called again")
+				assert.Equal(t, []durable.RequeueReason{reason}, reasons(t, f.events("d")))
 			})
 		})
-		defer f.work(worker.Config{Store: process}, wf)()
-		h, err := client.Start(t.Context(), f.c, double, 4, client.ID("d"))
-		require.NoError(t, err)
-		out, err := h.Result(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, 8, out)
-		assert.Equal(t, 2, calls, "a step whose outcome was not written is called again")
-		assert.Equal(t, []durable.RequeueReason{durable.RequeuedStore}, reasons(t, f.events("d")))
-	})
-}
-
-// "If an outage outlasts the store's lock_ttl, the lock lapses and the orphan sweep requeues as owner_gone, spending max_retries.".
-func TestAnOutageThatOutlastsTheLeaseIsTheLossOfTheOwner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t)
-		process := journaltest.NewFaulty(f.store)
-		calls := 0
-		wf := durable.Workflow("double", func(ctx context.Context, n int) (int, error) {
-			return durable.Step(ctx, "step", func(context.Context) (int, error) {
-				if calls++; calls == 1 {
-					process.Outage(true)
-					time.AfterFunc(5*time.Minute, func() { process.Outage(false) })
-				}
-				return 2 * n, nil
-			})
-		})
-		defer f.work(worker.Config{Store: process}, wf)()
-		h, err := client.Start(t.Context(), f.c, double, 4, client.ID("d"))
-		require.NoError(t, err)
-		_, err = h.Result(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, []durable.RequeueReason{durable.RequeuedOwner}, reasons(t, f.events("d")))
-	})
+	}
 }
 
 func TestOutagesSpendABudgetOfTheirOwn(t *testing.T) {
