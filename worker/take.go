@@ -3,8 +3,6 @@ package worker
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -21,10 +19,6 @@ const (
 	leave = time.Second
 	// sweepEvery is how often runs are looked for whose worker is known to have died.
 	sweepEvery = time.Second
-	// announceEvery is how often workers say that they are there, at least: who looks for stranded runs relies on it.
-	announceEvery = 10 * time.Second
-
-	firstPause, longestPause = 50 * time.Millisecond, 5 * time.Second
 )
 
 // taker takes the runs of one queue.
@@ -58,7 +52,7 @@ func (t *taker) take(ctx context.Context) {
 	poll := time.NewTicker(t.cfg.Poll)
 	defer poll.Stop()
 	var swept time.Time
-	var outage pause
+	var outage backoff
 	for {
 		free := t.reserve(ctx)
 		if free == 0 || ctx.Err() != nil {
@@ -192,82 +186,4 @@ func (c counted) Execute(ctx context.Context, a *durable.Assignment) error {
 	c.calls.Add(1)
 	defer c.calls.Add(-1)
 	return c.Executable.Execute(ctx, a)
-}
-
-// announce says that the worker is there, and ends stranded runs, until ctx ends.
-func (t *taker) announce(ctx context.Context) {
-	beat := time.NewTicker(min(t.cfg.Heartbeat, announceEvery))
-	defer beat.Stop()
-	var outage pause
-	since := time.Now() // the store has been there
-	for {
-		err := t.store.Announce(ctx, t.queue.Name, t.programs)
-		if err != nil {
-			since = time.Now()
-		}
-		// Others that were started along with this worker, or away along with the store, are to have their chance.
-		if err == nil && t.cfg.Stranded == Fail && time.Since(since) >= t.cfg.StrandedTimeout {
-			err = t.failStranded(ctx)
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			outage.wait(ctx, t.log, err)
-			continue
-		}
-		outage.over(t.log)
-		select {
-		case <-ctx.Done():
-			return
-		case <-beat.C:
-		}
-	}
-}
-
-// failStranded ends the runs that no worker has served for too long.
-func (t *taker) failStranded(ctx context.Context) error {
-	ctx, done := outlive(ctx)
-	defer done()
-	for {
-		taken, err := t.store.TakeStranded(ctx, journal.Take{Claim: t.claim(), Queue: t.queue.Name, Limit: maxTaken}, t.cfg.StrandedTimeout)
-		if err != nil {
-			return err
-		}
-		var errs []error
-		for _, run := range taken {
-			a := &durable.Assignment{Taken: run, Settings: t.settings}
-			if err := a.Strand(ctx, t.cfg.StrandedTimeout); err != nil {
-				errs = append(errs, fmt.Errorf("run %q: %w", run.Run.ID, err))
-				continue
-			}
-			t.log.Warn("pawl: a run was failed that no worker serves", "run", run.Run.ID, "name", run.Run.Name,
-				"version", run.Run.Version, "fingerprint", run.Run.Fingerprint)
-		}
-		if len(errs) > 0 || len(taken) < maxTaken {
-			return errors.Join(errs...)
-		}
-	}
-}
-
-// pause is the time between two tries while the store is out of reach.
-type pause struct{ last time.Duration }
-
-func (p *pause) wait(ctx context.Context, log *slog.Logger, err error) {
-	if p.last == 0 {
-		log.Warn("pawl: the store does not answer; the worker waits for it", "error", err)
-		p.last = firstPause
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(p.last):
-	}
-	p.last = min(2*p.last, longestPause)
-}
-
-func (p *pause) over(log *slog.Logger) {
-	if p.last > 0 {
-		log.Info("pawl: the store answers again")
-	}
-	p.last = 0
 }

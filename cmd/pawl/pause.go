@@ -92,13 +92,13 @@ type pause struct {
 func pauseIn(inbox []journal.Message) *pause {
 	var p *pause
 	for _, m := range inbox {
-		switch {
-		case m.Kind == journal.PauseMessage:
+		switch m.Kind {
+		case journal.PauseMessage:
 			p = &pause{since: m.Time}
 			if len(m.Payload) > 0 && json.Unmarshal(m.Payload, &p.reason) != nil {
 				p.reason = encoded
 			}
-		case m.Kind == journal.ResumeMessage:
+		case journal.ResumeMessage:
 			p = nil
 		}
 	}
